@@ -1,0 +1,1 @@
+//! What ZLink costs, measured.

@@ -1,0 +1,6 @@
+//! Whole hosts in one process, over real sockets.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod calls;
+mod deadlock;
+mod world;

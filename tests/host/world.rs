@@ -1,0 +1,62 @@
+//! Two hosts of a mesh, one of which serves the channel `orders`.
+
+use core::future::Future;
+
+use zhost::{ChannelServer, Host, HostBuilder, MeshPeer, RouteMesh};
+
+/// The name of the mesh.
+pub(crate) const MESH: &str = "shop";
+
+/// The name of the channel.
+pub(crate) const CHANNEL: &str = "orders";
+
+/// Runs a test on a runtime of its own. It is skipped, and says so, without `io_uring`.
+pub(crate) fn run<T>(ids: &[&str], test: impl Future<Output = T>) {
+    if let Err(unavailable) = ztransport::probe::probe() {
+        ztests::skip(ids, &unavailable.to_string());
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(test);
+}
+
+/// A host that serves `channel` and listens.
+pub(crate) fn receiver(channel: ChannelServer, tune: impl Fn(HostBuilder) -> HostBuilder) -> Host {
+    let mesh = RouteMesh::new(MESH).listen("127.0.0.1:0".parse().unwrap()).channel(channel);
+    tune(Host::builder("receiver").mesh(mesh)).start().unwrap()
+}
+
+/// A host that calls `receiver`.
+pub(crate) fn sender(receiver: &Host, tune: impl Fn(HostBuilder) -> HostBuilder) -> Host {
+    let address = receiver.listen_address(MESH).unwrap().clone();
+    let mesh = RouteMesh::new(MESH).peer(MeshPeer::new("receiver", address).serves(CHANNEL));
+    tune(Host::builder("sender").mesh(mesh)).start().unwrap()
+}
+
+/// Waits until something holds; it fails after a time that no working machine needs.
+pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(core::time::Duration::from_millis(5)).await;
+    }
+    panic!("30 s were not enough: {what}");
+}
+
+/// Waits until what is seen has not changed for half a second, and returns it.
+pub(crate) async fn until_still<T: PartialEq>(see: impl Fn() -> T) -> T {
+    let mut last = see();
+    let mut unchanged = 0;
+    while unchanged < 100 {
+        tokio::time::sleep(core::time::Duration::from_millis(5)).await;
+        let now = see();
+        unchanged = if now == last { unchanged + 1 } else { 0 };
+        last = now;
+    }
+    last
+}

@@ -1,0 +1,5 @@
+//! What the tests of all crates share.
+
+mod skip;
+
+pub use skip::skip;

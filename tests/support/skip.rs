@@ -1,0 +1,40 @@
+//! Skipping a test that this machine cannot run, without losing sight of it.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+
+/// Says that the calling test proves none of `ids` on this machine, and why.
+///
+/// The line goes to standard error and, where `ZLINK_SKIPPED_LOG` names a file, to its end:
+/// `cargo test` reports the test as passed, and `ci/coverage.py` takes the ids back out. The
+/// caller returns at once after it.
+///
+/// # Panics
+///
+/// When the log cannot be written: a skip that nobody sees would count as a proof.
+#[expect(clippy::print_stderr, clippy::expect_used, reason = "a test talks to the one who runs it")]
+pub fn skip(ids: &[&str], reason: &str) {
+    let line = skip_line(ids, reason);
+    eprint!("skipped: {line}");
+    if let Some(log) = std::env::var_os("ZLINK_SKIPPED_LOG") {
+        let mut log =
+            OpenOptions::new().append(true).create(true).open(log).expect("the skip log opens");
+        // One write of one line: appends of several test processes do not mix.
+        log.write_all(line.as_bytes()).expect("the skip log takes a line");
+    }
+}
+
+fn skip_line(ids: &[&str], reason: &str) -> String {
+    format!("{}: {}\n", ids.join(" "), reason.replace('\n', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_is_one_line_with_its_ids_first() {
+        let line = skip_line(&["B-21", "B-23"], "io_uring: EPERM\nsee doctor");
+        assert_eq!(line, "B-21 B-23: io_uring: EPERM see doctor\n");
+    }
+}

@@ -1,0 +1,50 @@
+//! Sending to a peer that is gone raises no SIGPIPE.
+//!
+//! Rust ignores the signal, which hides it. A signal that is blocked stays pending even if it is
+//! ignored, so the test runs itself again with SIGPIPE blocked and looks there.
+
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use rustix::io::Errno;
+use ztransport::driver::Driver;
+
+use crate::support::{Note, World};
+
+const AGAIN: &str = "ZLINK_TEST_SIGPIPE_BLOCKED";
+
+/// Whether SIGPIPE is pending for this thread.
+fn is_pending() -> bool {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:")).unwrap();
+    let sigpipe = rustix::process::Signal::PIPE.as_raw();
+    u64::from_str_radix(pending.trim(), 16).unwrap() & (1 << (sigpipe - 1)) != 0
+}
+
+#[test]
+fn sending_to_a_peer_that_is_gone_raises_no_signal() {
+    if std::env::var_os(AGAIN).is_none() {
+        if World::new().is_none() {
+            return;
+        }
+        let itself = Command::new("env")
+            .arg("--block-signal=PIPE")
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "signals::sending_to_a_peer_that_is_gone_raises_no_signal"])
+            .env(AGAIN, "1")
+            .output()
+            .unwrap();
+        assert!(itself.status.success(), "{}", String::from_utf8_lossy(&itself.stdout));
+        return;
+    }
+    let mut world = World::new().unwrap();
+    let (ours, peer) = UnixStream::pair().unwrap();
+    let plain = ours.try_clone().unwrap();
+    let ours = world.driver.adopt(ours.into()).unwrap();
+    drop(peer);
+    world.send(ours, b"nobody is there");
+    world.until_noted(ours, &Note::Sent(Err(Errno::PIPE)));
+    assert!(!is_pending(), "a send raised SIGPIPE");
+    assert_eq!(rustix::io::write(&plain, b"x"), Err(Errno::PIPE), "a plain write");
+    assert!(is_pending(), "the test would not see a SIGPIPE");
+}

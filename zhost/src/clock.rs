@@ -1,0 +1,3 @@
+//! Where a host's time comes from.
+
+pub use ztransport::clock::{Clock, MonotonicClock, VirtualClock};

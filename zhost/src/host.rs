@@ -1,0 +1,241 @@
+//! A running host.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zcore::Instant;
+use ztransport::DropReason;
+use ztransport::socket::SocketAddress;
+
+use crate::builder::HostBuilder;
+use crate::engine::{Engine, Shared};
+use crate::error::{Error, ErrorKind};
+use crate::messaging::{Caller, Target};
+use crate::observe::Status;
+
+/// How long a shutdown may take unless it says otherwise (D-19).
+pub const DRAIN_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
+
+/// One framework instance: its listeners, peers, channels and handlers.
+///
+/// Dropping a host ends it at once; [`Host::shutdown`] ends it well.
+///
+/// ```no_run
+/// use bytes::Bytes;
+/// use zhost::{ChannelServer, Host, RouteMesh};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = ChannelServer::new("orders")
+///     .on_send("placed", async |order: Bytes| println!("{} B", order.len()))
+///     .on_request("quote", async |order: Bytes| Ok(order));
+/// let mesh = RouteMesh::new("shop").listen("127.0.0.1:7400".parse()?).channel(orders);
+/// let host = Host::builder("warehouse").mesh(mesh).start()?;
+/// host.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Host {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) engine: Option<Engine>,
+    pub(crate) directory: Arc<Directory>,
+}
+
+/// What can be called, and where this host listens.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    pub(crate) channels: BTreeMap<String, Target>,
+    /// The topology of each channel and of each mesh, by name.
+    pub(crate) topologies: BTreeMap<String, u16>,
+    pub(crate) listening: BTreeMap<String, SocketAddress>,
+}
+
+impl Host {
+    /// Begins to describe a host with this node id: 1 to 63 letters, digits, `.`, `_` and `-`.
+    pub fn builder(node: impl Into<String>) -> HostBuilder {
+        HostBuilder::new(node.into())
+    }
+
+    /// Calls one candidate of a channel each time.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotConfigured`] when no topology of this host has a channel of that name to
+    /// call.
+    pub fn channel(&self, name: &str) -> Result<Caller, Error> {
+        let target = self.directory.channels.get(name).ok_or_else(|| {
+            let hint = "no peer of this host is said to serve the channel";
+            Error::at_once(ErrorKind::NotConfigured, hint)
+        })?;
+        Ok(Caller::new(Arc::clone(&self.shared), target.clone(), name.into()))
+    }
+
+    /// Calls a channel of one node of a mesh, never another's (B-72).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] when the mesh has no such node, or has not met it yet.
+    pub fn node(&self, mesh: &str, node: &str, channel: &str) -> Result<Caller, Error> {
+        let not_found = || Error::at_once(ErrorKind::NotFound, "the mesh has no such node");
+        let topology = *self.directory.topologies.get(mesh).ok_or_else(not_found)?;
+        let label = zcore::wire::Label::new(node).map_err(|_| not_found())?;
+        let peer = self.shared.peers.find(topology, &label).ok_or_else(not_found)?;
+        Ok(Caller::new(Arc::clone(&self.shared), Target::Node(peer), channel.into()))
+    }
+
+    /// Where a mesh or a channel listens, with the port that was taken.
+    pub fn listen_address(&self, name: &str) -> Option<&SocketAddress> {
+        self.directory.listening.get(name)
+    }
+
+    /// One look at the host. Takes each lock for a moment; meant for people and samplers, not for
+    /// every message.
+    pub fn status(&self) -> Status {
+        Status::of(&self.shared)
+    }
+
+    /// Whether every permit is taken. One lock.
+    pub fn is_saturated(&self) -> bool {
+        self.shared.permits.is_exhausted()
+    }
+
+    /// The host's time.
+    pub fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    /// Runs client code on the shard's own thread: no hop, the fastest way to send. `make` is
+    /// called there, so its future need not be `Send`.
+    pub fn on_shard<T, M, F>(&self, make: M) -> OnShard<T>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let cell = Arc::new(Mutex::new(ShardCell { output: None, is_over: false, waker: None }));
+        let guard = CellGuard(Arc::clone(&cell));
+        let spawn = Box::new(move || {
+            let future = make();
+            let local: crate::engine::LocalFuture = Box::pin(async move {
+                let output = future.await;
+                guard.finish(output);
+            });
+            local
+        });
+        self.shared.spawned.lock().unwrap_or_else(PoisonError::into_inner).push(spawn);
+        self.shared.bell.knock();
+        OnShard { cell }
+    }
+
+    /// Ends the host within [`DRAIN_DEADLINE_DEFAULT`].
+    pub async fn shutdown(&self) -> DrainReport {
+        self.shutdown_within(DRAIN_DEADLINE_DEFAULT).await
+    }
+
+    /// Takes nothing new, ends every waiting call with [`ErrorKind::ShuttingDown`], sends what was
+    /// admitted, finishes what was accepted, says goodbye; cuts off what is left at the deadline
+    /// and counts it (D-19).
+    pub async fn shutdown_within(&self, limit: Duration) -> DrainReport {
+        let deadline = self.shared.clock.now().saturating_add(limit);
+        self.shared.drain(deadline);
+        let failure = core::future::poll_fn(|context| self.shared.stop.poll(context)).await;
+        if let Some(engine) = &self.engine {
+            engine.join();
+        }
+        DrainReport { abandoned: self.abandoned(), failure }
+    }
+
+    fn abandoned(&self) -> u64 {
+        let totals = self.shared.counters.dropped_totals();
+        totals.iter().filter(|(reason, _)| *reason == DropReason::Shutdown).map(|(_, n)| n).sum()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.shared.drain(self.shared.clock.now());
+        if let Some(engine) = &self.engine {
+            engine.join();
+        }
+    }
+}
+
+/// How a shutdown went.
+#[derive(Clone, Debug)]
+pub struct DrainReport {
+    /// Admitted records that were not sent by the deadline.
+    pub abandoned: u64,
+    /// What the kernel said, if it ended the shard before.
+    pub failure: Option<String>,
+}
+
+impl fmt::Display for DrainReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { abandoned, failure } = self;
+        match failure {
+            Some(failure) => write!(f, "ended early ({failure}); {abandoned} messages not sent"),
+            None => write!(f, "drained; {abandoned} messages not sent"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ShardCell<T> {
+    output: Option<T>,
+    is_over: bool,
+    waker: Option<Waker>,
+}
+
+/// Ends the waiting side even if the shard drops the future.
+struct CellGuard<T>(Arc<Mutex<ShardCell<T>>>);
+
+impl<T> CellGuard<T> {
+    fn finish(&self, output: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).output = Some(output);
+    }
+}
+
+impl<T> Drop for CellGuard<T> {
+    fn drop(&mut self) {
+        let waker = {
+            let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            cell.is_over = true;
+            cell.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// What client code on a shard comes to.
+#[must_use = "the code runs whether or not this is awaited, but its output is lost"]
+#[derive(Debug)]
+pub struct OnShard<T> {
+    cell: Arc<Mutex<ShardCell<T>>>,
+}
+
+impl<T> Future for OnShard<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let waker = cx.waker().clone();
+        let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(output) = cell.output.take() {
+            return Poll::Ready(Ok(output));
+        }
+        if cell.is_over {
+            let hint = "the code panicked on the shard, or the host ended first";
+            return Poll::Ready(Err(Error::at_once(ErrorKind::InternalFailure, hint)));
+        }
+        let replaced = cell.waker.replace(waker);
+        drop(cell);
+        drop(replaced);
+        Poll::Pending
+    }
+}

@@ -1,0 +1,155 @@
+//! What a shard hands to the host becomes a job, or the end of a call.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+use zcore::Instant;
+use zcore::wire::{Fault, Kind};
+use ztransport::{CloseReason, DropReason, Expectation, Incoming, Ingress, Ordinal, Peer, Permit};
+
+use super::handler::HandlerJob;
+use super::message::Message;
+use super::reply::{DISGUISED, Duty};
+use crate::dispatch::LocalTasks;
+use crate::engine::{Executor, Shared};
+use crate::options::ReplyLane;
+
+/// Polls of handlers in one turn of a shard, before its connections are looked at again.
+const POLLS_A_TURN: usize = 256;
+
+/// The host's side of a shard.
+pub(crate) struct HostIngress {
+    shared: Arc<Shared>,
+    tasks: LocalTasks,
+    executor: Executor,
+    /// Answers that are sent without a handler; they run on this shard.
+    faults: VecDeque<(Duty, Fault)>,
+}
+
+impl fmt::Debug for HostIngress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shared: _, tasks, executor, faults } = self;
+        f.debug_struct("HostIngress")
+            .field("tasks", &!tasks.is_empty())
+            .field("executor", executor)
+            .field("faults", &faults.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl HostIngress {
+    pub(crate) fn new(shared: Arc<Shared>, executor: Executor) -> Self {
+        let bell = Arc::clone(&shared.bell);
+        let tasks = LocalTasks::new(&shared.gate, Arc::new(move || bell.knock()));
+        shared.add_executor(tasks.counts());
+        match &executor {
+            Executor::Shard => {}
+            #[cfg(feature = "tokio")]
+            Executor::Tokio(queues) => shared.add_executor(queues.counts()),
+        }
+        Self { shared, tasks, executor, faults: VecDeque::new() }
+    }
+
+    /// Takes over what other threads want to run on this shard.
+    fn take_spawned(&mut self) {
+        let spawned = {
+            let mut spawned = self.shared.spawned.lock().unwrap_or_else(PoisonError::into_inner);
+            core::mem::take(&mut *spawned)
+        };
+        for make in spawned {
+            self.tasks.spawn(make());
+        }
+    }
+}
+
+impl Ingress for HostIngress {
+    fn deliver(&mut self, peer: &Arc<Peer>, record: Incoming, permit: Permit) {
+        let head = *record.head();
+        let may_be_disguised = self.shared.settings.reply_lane == ReplyLane::Application;
+        if may_be_disguised && head.route == DISGUISED {
+            drop(permit);
+            self.complete(peer, record);
+            return;
+        }
+        let duty = match head.kind {
+            Kind::Request => Duty::to_answer(Arc::clone(&self.shared), Arc::clone(peer), head.id),
+            Kind::Send
+            | Kind::Reply
+            | Kind::ErrorReply
+            | Kind::Probe
+            | Kind::ProbeAnswer
+            | Kind::SendReady
+            | Kind::Goodbye => Duty::none(Arc::clone(&self.shared), Arc::clone(peer)),
+        };
+        let Some((name, call)) = self.shared.routes.find(peer.topology(), head.route, head.kind)
+        else {
+            drop(permit);
+            self.faults.push_back((duty, Fault::NotFound));
+            return;
+        };
+        let remaining = Duration::from_millis(head.remaining_ms.into());
+        let deadline =
+            (head.remaining_ms > 0).then(|| self.shared.clock.now().saturating_add(remaining));
+        let message = Message::new(record, Arc::clone(peer), deadline);
+        let job = Box::new(HandlerJob { name, call, message, permit, duty });
+        match &mut self.executor {
+            Executor::Shard => self.tasks.submit(job),
+            #[cfg(feature = "tokio")]
+            Executor::Tokio(queues) => queues.submit(peer.slot(), job),
+        }
+    }
+
+    fn expects(&mut self, _peer: &Arc<Peer>, id: u64) -> Expectation {
+        let expectation = self.shared.pending.expects(id);
+        if expectation == Expectation::Late {
+            self.shared.counters.late_reply();
+        }
+        expectation
+    }
+
+    fn complete(&mut self, _peer: &Arc<Peer>, record: Incoming) {
+        if !self.shared.pending.answer(record.head().id, record) {
+            self.shared.counters.late_reply();
+        }
+    }
+
+    fn link_up(&mut self, peer: &Arc<Peer>) {
+        tracing::info!(peer = peer.slot(), pairs = peer.pairs(), "a pair is up");
+    }
+
+    fn link_down(&mut self, peer: &Arc<Peer>, handed_over: Ordinal, reason: CloseReason) {
+        self.shared.pending.link_lost(peer.slot(), handed_over);
+        self.shared.counters.pair_ended();
+        tracing::info!(peer = peer.slot(), reason = reason.as_str(), "a pair ended");
+    }
+
+    fn rejected(&mut self, reason: CloseReason) {
+        self.shared.counters.rejected();
+        tracing::info!(reason = reason.as_str(), "a connection ended before its pair was up");
+    }
+
+    fn dropped(&mut self, peer: &Arc<Peer>, records: u64, reason: DropReason) {
+        self.shared.counters.dropped(records, reason);
+        tracing::warn!(peer = peer.slot(), records, reason = reason.as_str(), "records dropped");
+    }
+
+    fn run(&mut self, now: Instant) -> bool {
+        self.shared.pending.expire(now);
+        for (duty, fault) in core::mem::take(&mut self.faults) {
+            self.tasks.spawn(Box::pin(duty.fail(fault)));
+        }
+        self.take_spawned();
+        let clock = Arc::clone(&self.shared.clock);
+        self.tasks.run(POLLS_A_TURN, || clock.now())
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.shared.pending.next_deadline()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.shared.is_settled()
+    }
+}

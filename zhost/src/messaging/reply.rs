@@ -1,0 +1,139 @@
+//! The duty to answer, which cannot be forgotten.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zcore::Family;
+use zcore::wire::{ErrorReply, Fault, Kind, RouteHash};
+use ztransport::{DropReason, Limit, Outgoing, Peer, Refusal, Submitted, WaitEnd};
+
+use super::payload::Payload;
+use crate::engine::Shared;
+use crate::options::ReplyLane;
+
+/// The route of a reply that travels as a message, in the experiment of [`ReplyLane::Application`].
+pub(super) const DISGUISED: RouteHash = RouteHash::of(&[b"reply"]);
+
+/// What is owed for a message: nothing, or exactly one answer.
+///
+/// A duty that is dropped answers by itself, so a panic, a cancelled handler and a job that never
+/// started all reach the caller.
+#[derive(Debug)]
+pub(crate) struct Duty {
+    shared: Arc<Shared>,
+    peer: Arc<Peer>,
+    /// The id of the request, until it is answered.
+    request: Option<u64>,
+    has_started: bool,
+}
+
+impl Duty {
+    /// The duty for a one-way message.
+    pub(crate) fn none(shared: Arc<Shared>, peer: Arc<Peer>) -> Self {
+        shared.accept();
+        Self { shared, peer, request: None, has_started: false }
+    }
+
+    /// The duty for a request.
+    pub(crate) fn to_answer(shared: Arc<Shared>, peer: Arc<Peer>, request: u64) -> Self {
+        shared.accept();
+        Self { shared, peer, request: Some(request), has_started: false }
+    }
+
+    /// Its handler is about to begin.
+    pub(crate) const fn begin(&mut self) {
+        self.has_started = true;
+    }
+
+    /// A one-way message was handled.
+    pub(crate) fn done(self) {
+        self.shared.counters.handled();
+    }
+
+    /// Answers a request.
+    pub(crate) async fn reply(mut self, payload: Payload) {
+        let Some(id) = self.request.take() else { return };
+        self.shared.counters.handled();
+        let Payload { content, bytes } = payload;
+        let record =
+            Outgoing { content, ..Outgoing::new(Kind::Reply, id, RouteHash::default(), bytes) };
+        if let Err(fault) = self.submit(record).await {
+            // The caller must not wait for a reply that this host cannot send.
+            self.send_fault(id, ErrorReply { fault, started: true }).await;
+        }
+    }
+
+    /// Answers a request with a fault, or counts a message that could not be handled.
+    pub(crate) async fn fail(mut self, fault: Fault) {
+        let Some(id) = self.request.take() else {
+            let reason = match fault {
+                Fault::NotFound => DropReason::NoHandler,
+                Fault::TypeMismatch
+                | Fault::Rejected
+                | Fault::ShuttingDown
+                | Fault::DeadlineExceeded
+                | Fault::InternalFailure
+                | Fault::MessageTooLarge => DropReason::DecodeError,
+            };
+            self.shared.counters.dropped(1, reason);
+            return;
+        };
+        let started = matches!(fault, Fault::Rejected | Fault::InternalFailure);
+        self.send_fault(id, ErrorReply { fault, started }).await;
+    }
+
+    fn answer_by_itself(&self, id: u64) {
+        let fault =
+            if self.shared.is_draining() { Fault::ShuttingDown } else { Fault::InternalFailure };
+        let record = error_record(id, ErrorReply { fault, started: self.has_started });
+        let limit = Limit::Within(self.shared.settings.send_timeout);
+        // There is nobody left to wait for room.
+        match self.peer.completion().submit(record, Family::Reply, limit) {
+            Submitted::Admitted(_) => {}
+            Submitted::Waiting(_) | Submitted::Refused(_) => self.shared.counters.reply_lost(),
+        }
+    }
+
+    async fn send_fault(&self, id: u64, reply: ErrorReply) {
+        if self.submit(error_record(id, reply)).await.is_err() {
+            self.shared.counters.reply_lost();
+        }
+    }
+
+    /// Waits for room within this host's own limit, never the caller's (B-90).
+    async fn submit(&self, record: Outgoing) -> Result<(), Fault> {
+        let limit = Limit::Within(self.shared.settings.send_timeout);
+        let submitted = match self.shared.settings.reply_lane {
+            ReplyLane::Completion => self.peer.completion().submit(record, Family::Reply, limit),
+            ReplyLane::Application => {
+                let disguised = Outgoing { kind: Kind::Send, route: DISGUISED, ..record };
+                self.peer.application().submit(disguised, Family::Reply, limit)
+            }
+        };
+        match submitted {
+            Submitted::Admitted(_) => Ok(()),
+            Submitted::Waiting(waiting) => match waiting.await {
+                WaitEnd::Admitted(_) => Ok(()),
+                WaitEnd::Expired | WaitEnd::Ended(_) => Err(Fault::InternalFailure),
+            },
+            Submitted::Refused(Refusal::TooLarge) => Err(Fault::MessageTooLarge),
+            Submitted::Refused(Refusal::WaitSpaceFull | Refusal::Ended(_)) => {
+                Err(Fault::InternalFailure)
+            }
+        }
+    }
+}
+
+impl Drop for Duty {
+    fn drop(&mut self) {
+        if let Some(id) = self.request.take() {
+            self.answer_by_itself(id);
+        }
+        self.shared.settle();
+    }
+}
+
+fn error_record(id: u64, reply: ErrorReply) -> Outgoing {
+    let payload = Bytes::copy_from_slice(&reply.encode());
+    Outgoing::new(Kind::ErrorReply, id, RouteHash::default(), payload)
+}

@@ -1,0 +1,67 @@
+//! The seam between a shard and the kernel.
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::event::Event;
+use crate::op::Op;
+use crate::token::SocketId;
+
+/// Carries out operations and reports what became of them.
+///
+/// A driver belongs to one thread. Nothing in it blocks but [`Driver::park`].
+pub trait Driver {
+    /// Wakes the driver's thread out of [`Driver::park`].
+    type Waker: Wake;
+
+    /// Takes a socket in. The driver closes it, and nobody else.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketTableFull`] gives the socket back when all slots are taken.
+    fn adopt(&mut self, socket: OwnedFd) -> Result<SocketId, SocketTableFull>;
+
+    /// Takes an operation. It starts with the next [`Driver::poll`] or [`Driver::park`] at the
+    /// latest. An operation on a socket that is gone is ignored.
+    ///
+    /// # Errors
+    ///
+    /// What `io_uring_enter(2)` says when a full submission queue cannot be handed over.
+    fn push(&mut self, op: Op) -> io::Result<()>;
+
+    /// Reports everything that has happened, without waiting, and says how many events that were.
+    ///
+    /// # Errors
+    ///
+    /// What `io_uring_enter(2)` says; the driver is then unusable.
+    fn poll(&mut self, sink: impl FnMut(Event<'_>)) -> io::Result<usize>;
+
+    /// Whether [`Driver::poll`] would find something. No system call.
+    fn is_ready(&self) -> bool;
+
+    /// Sleeps until something happens, the waker is used, or `longest` has passed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Driver::poll`].
+    fn park(&mut self, longest: Option<Duration>) -> io::Result<()>;
+
+    /// A handle that any thread may use.
+    fn waker(&self) -> Self::Waker;
+}
+
+/// Ends a sleep from another thread.
+pub trait Wake: Clone + Send + Sync + 'static {
+    /// Makes the current or the next [`Driver::park`] return. One system call.
+    fn wake(&self);
+}
+
+/// The driver holds as many sockets as it was built for.
+#[derive(Debug)]
+pub struct SocketTableFull {
+    /// The socket that found no place.
+    pub socket: OwnedFd,
+    /// How many there are.
+    pub sockets_max: u32,
+}

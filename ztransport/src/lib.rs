@@ -1,0 +1,43 @@
+//! Moves records between Linux processes over `io_uring`.
+//!
+//! `ztransport` decides nothing: it feeds the state machines of [`zcore`] and carries out what they
+//! say. One thread, one ring and the connections assigned to it are a *shard*; shards share
+//! nothing but the lanes that other threads send through.
+
+mod batch;
+mod chain;
+pub mod clock;
+mod close;
+mod doorbell;
+pub mod driver;
+pub mod errno;
+pub mod event;
+mod ingress;
+mod lane;
+pub mod limits;
+mod link;
+pub mod op;
+mod pair;
+mod peer;
+mod permits;
+pub mod probe;
+mod reconnect;
+mod record;
+mod shard;
+pub mod socket;
+pub mod token;
+#[expect(unsafe_code, reason = "the only module that talks to io_uring")]
+pub mod uring;
+mod wait_space;
+
+pub use batch::{Batch, SEGMENTS_MAX, SealedRecord};
+pub use chain::Ordinal;
+pub use close::CloseReason;
+pub use doorbell::{Doorbell, Errand};
+pub use ingress::{DropReason, Expectation, Ingress};
+pub use lane::{Lane, LaneContext, LaneSnapshot, Limit, Refusal, Submitted};
+pub use peer::{ByteLimits, Peer, PeerState, Peers, PeersFull, ReceiveSnapshot};
+pub use permits::{Permit, Permits};
+pub use record::{Incoming, Outgoing};
+pub use shard::{Shard, ShardControl, ShardPlan, TopologyPlan};
+pub use wait_space::{WaitEnd, WaitSpace, Waiting};

@@ -1,0 +1,62 @@
+//! Every bound of the transport, each with its derivation.
+
+use core::time::Duration;
+
+/// The most bytes of one batch: with more, sender and receiver take turns idling on a socket buffer
+/// of the same size.
+pub const BATCH_MAX: u64 = 256 << 10;
+
+/// The most bytes of one batch of small records. Measured: 64 KiB moves 64-byte records 1.7 times
+/// as fast as 256 KiB.
+pub const SMALL_BATCH_MAX: u64 = 64 << 10;
+
+/// Records below this on average count as small.
+pub const SMALL_RECORD: u64 = 512;
+
+/// Records of one connection that are handed over in one turn (D-23).
+pub const RECORDS_A_TURN: u32 = 64;
+
+/// Half pairs: connections that have not joined a pair yet (D-17).
+pub const HALF_PAIRS_MAX: usize = 256;
+
+/// How long a connection may take to say who it is and to find its other half (D-17).
+pub const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connect may take.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Unsent replies of one pair beyond which a reply waits its socket's send limit (D-15).
+pub const REPLY_BYTES_MAX: u64 = 4 << 20;
+
+/// Requests of one pair that are not answered yet (D-15).
+pub const OUTSTANDING_MAX: u32 = 16_384;
+
+/// Peers of a host unless it says otherwise (D-26).
+pub const PEERS_DEFAULT: u32 = 4_096;
+
+/// The most peers of a host (D-26).
+pub const PEERS_MAX: u32 = 65_536;
+
+/// The first delay between two attempts to connect (D-17).
+pub const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
+
+/// The longest delay between two attempts to connect (D-17).
+pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
+
+/// How long an idle Application lane may be before it is probed (D-16).
+pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long a lane that is read may be silent before its peer counts as lost (D-16).
+pub const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// How long a closing connection waits for the peer's end of stream.
+pub const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// The longest sleep of a shard, after which it looks at its deadlines again. Chosen arbitrarily;
+/// long enough to cost nothing.
+pub const SLEEP_MAX: Duration = Duration::from_mins(1);
+
+const _: () = {
+    assert!(SMALL_BATCH_MAX <= BATCH_MAX, "small records travel in smaller batches");
+    assert!(PEERS_DEFAULT <= PEERS_MAX, "the default must be a valid limit");
+};

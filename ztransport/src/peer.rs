@@ -1,0 +1,286 @@
+//! The peers of a host, as every thread sees them.
+
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use zcore::wire::Label;
+use zcore::{ByteCount, Charge, Ending, HighWaterMark, QueueId, ReceiveQueue, SendQueue, limits};
+
+use crate::doorbell::Errand;
+use crate::lane::{Lane, LaneContext};
+use crate::limits::REPLY_BYTES_MAX;
+
+/// Whether a peer can be reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PeerState {
+    /// No pair is up; admitted records wait, charged (B-23).
+    Disconnected,
+    /// Both connections are up.
+    Connected,
+    /// It is gone for good (D-18).
+    Detached,
+}
+
+/// A peer: its lanes, and what its shard publishes of it.
+#[derive(Debug)]
+pub struct Peer {
+    slot: u32,
+    topology: u16,
+    node: OnceLock<Label>,
+    application: Arc<Lane>,
+    completion: Arc<Lane>,
+    state: AtomicU8,
+    gauge: ReceiveGauge,
+    generation: AtomicU64,
+    refusal: AtomicU8,
+}
+
+/// What a shard publishes of a peer's receive queue.
+#[derive(Debug)]
+struct ReceiveGauge {
+    mark: HighWaterMark,
+    accounted: AtomicU64,
+    peak: AtomicU64,
+}
+
+/// A receive queue's numbers, as its shard last published them.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveSnapshot {
+    /// Bytes that are charged now.
+    pub accounted: ByteCount,
+    /// The most bytes that were charged at once.
+    pub peak: ByteCount,
+    /// The high-water mark in force.
+    pub mark: HighWaterMark,
+}
+
+impl Peer {
+    /// Its place in the host's table.
+    pub const fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// The topology it belongs to.
+    pub const fn topology(&self) -> u16 {
+        self.topology
+    }
+
+    /// Its node id, once it is known.
+    pub fn node(&self) -> Option<&Label> {
+        self.node.get()
+    }
+
+    /// Messages, requests and control.
+    pub const fn application(&self) -> &Arc<Lane> {
+        &self.application
+    }
+
+    /// Terminal replies and error replies.
+    pub const fn completion(&self) -> &Arc<Lane> {
+        &self.completion
+    }
+
+    /// Whether it can be reached.
+    pub fn state(&self) -> PeerState {
+        match self.state.load(Ordering::Acquire) {
+            CONNECTED => PeerState::Connected,
+            DETACHED => PeerState::Detached,
+            _ => PeerState::Disconnected,
+        }
+    }
+
+    /// How often its pair came up.
+    pub fn pairs(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// The wire code of its last refusal to talk to this host, if there was one.
+    pub fn refusal(&self) -> Option<u8> {
+        match self.refusal.load(Ordering::Relaxed) {
+            0 => None,
+            code => Some(code),
+        }
+    }
+
+    /// What its shard published of its receive queue.
+    pub fn receive_queue(&self) -> ReceiveSnapshot {
+        let ReceiveGauge { mark, accounted, peak } = &self.gauge;
+        ReceiveSnapshot {
+            accounted: ByteCount::new(accounted.load(Ordering::Relaxed)),
+            peak: ByteCount::new(peak.load(Ordering::Relaxed)),
+            mark: *mark,
+        }
+    }
+
+    pub(crate) fn learn_node(&self, node: Label) {
+        self.node.get_or_init(|| node);
+    }
+
+    pub(crate) fn set_connected(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.refusal.store(0, Ordering::Relaxed);
+        self.state.store(CONNECTED, Ordering::Release);
+    }
+
+    pub(crate) fn set_disconnected(&self) {
+        self.state.store(DISCONNECTED, Ordering::Release);
+    }
+
+    pub(crate) fn set_detached(&self) {
+        self.state.store(DETACHED, Ordering::Release);
+    }
+
+    pub(crate) fn set_refusal(&self, code: u8) {
+        self.refusal.store(code, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish(&self, queue: &ReceiveQueue) {
+        let account = queue.account();
+        self.gauge.accounted.store(account.accounted().get(), Ordering::Relaxed);
+        self.gauge.peak.store(account.peak().get(), Ordering::Relaxed);
+    }
+}
+
+const DISCONNECTED: u8 = 0;
+const CONNECTED: u8 = 1;
+const DETACHED: u8 = 2;
+
+/// The byte limits of each peer.
+#[derive(Clone, Copy, Debug)]
+pub struct ByteLimits {
+    /// Of the send queue.
+    pub send: HighWaterMark,
+    /// Of the receive queue.
+    pub receive: HighWaterMark,
+    /// Payload plus metadata of one message.
+    pub message_size_max: ByteCount,
+}
+
+/// There are as many peers as the host was built for (D-26).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PeersFull;
+
+/// All peers of a host.
+#[derive(Debug)]
+pub struct Peers {
+    limits: ByteLimits,
+    slots_max: u32,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    slots: Vec<Arc<Peer>>,
+    by_node: BTreeMap<(u16, Label), u32>,
+}
+
+impl Peers {
+    /// No peers yet, at most `peers_max`.
+    pub fn new(limits: ByteLimits, peers_max: u32) -> Self {
+        Self { limits, slots_max: peers_max, table: Mutex::new(Table::default()) }
+    }
+
+    /// The byte limits of each peer.
+    pub const fn limits(&self) -> &ByteLimits {
+        &self.limits
+    }
+
+    /// Adds a peer, whose node id may not be known yet.
+    ///
+    /// # Errors
+    ///
+    /// [`PeersFull`] when there are as many as the host was built for.
+    pub fn add(
+        &self,
+        topology: u16,
+        node: Option<Label>,
+        context: &LaneContext,
+    ) -> Result<Arc<Peer>, PeersFull> {
+        let mut table = self.lock();
+        let slot = u32::try_from(table.slots.len()).map_err(|_| PeersFull)?;
+        if slot >= self.slots_max {
+            return Err(PeersFull);
+        }
+        let charge_max = largest_charge(self.limits.message_size_max);
+        let ordinary = SendQueue::new(QueueId::new(slot * 2), self.limits.send, charge_max);
+        // Replies have no public mark (B-117), only what may wait unsent for one peer (D-15).
+        let replies = HighWaterMark::Limit(ByteCount::new(REPLY_BYTES_MAX));
+        let terminal = SendQueue::new(QueueId::new(slot * 2 + 1), replies, charge_max);
+        let lane = |errand, queue| Arc::new(Lane::new(slot, errand, context.clone(), queue));
+        let peer = Arc::new(Peer {
+            slot,
+            topology,
+            node: OnceLock::new(),
+            application: lane(Errand::SendApplication, ordinary),
+            completion: lane(Errand::SendCompletion, terminal),
+            state: AtomicU8::new(DISCONNECTED),
+            gauge: ReceiveGauge {
+                mark: self.limits.receive,
+                accounted: AtomicU64::new(0),
+                peak: AtomicU64::new(0),
+            },
+            generation: AtomicU64::new(0),
+            refusal: AtomicU8::new(0),
+        });
+        if let Some(node) = node {
+            peer.learn_node(node);
+            table.by_node.insert((topology, node), slot);
+        }
+        table.slots.push(Arc::clone(&peer));
+        Ok(peer)
+    }
+
+    /// The peer with a node id.
+    pub fn find(&self, topology: u16, node: &Label) -> Option<Arc<Peer>> {
+        let table = self.lock();
+        let slot = *table.by_node.get(&(topology, *node))?;
+        table.slots.get(usize::try_from(slot).ok()?).cloned()
+    }
+
+    /// Notes the node id of a peer that was known by its address only. `false` if another peer has
+    /// that id.
+    pub(crate) fn learn_node(&self, peer: &Peer, node: Label) -> bool {
+        let mut table = self.lock();
+        let slot = *table.by_node.entry((peer.topology, node)).or_insert(peer.slot);
+        if slot == peer.slot {
+            peer.learn_node(node);
+        }
+        slot == peer.slot && peer.node() == Some(&node)
+    }
+
+    /// The peer in a slot.
+    pub fn get(&self, slot: u32) -> Option<Arc<Peer>> {
+        self.lock().slots.get(usize::try_from(slot).ok()?).cloned()
+    }
+
+    /// Every peer, in the order in which they were added.
+    pub fn all(&self) -> Vec<Arc<Peer>> {
+        self.lock().slots.clone()
+    }
+
+    /// Ends every Application lane: waiting calls end, admitted records are still sent.
+    pub fn close(&self) {
+        for peer in self.all() {
+            peer.application.end(Ending::Closed);
+        }
+    }
+
+    /// The lane of a send queue.
+    pub(crate) fn lane(&self, queue: QueueId) -> Option<Arc<Lane>> {
+        let peer = self.get(queue.index() / 2)?;
+        let lane =
+            if queue.index().is_multiple_of(2) { &peer.application } else { &peer.completion };
+        Some(Arc::clone(lane))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the largest message of a peer is charged.
+pub(crate) const fn largest_charge(message_size_max: ByteCount) -> ByteCount {
+    let encoded = message_size_max.get().saturating_add(limits::RECORD_HEAD_MAX);
+    Charge::of_encoded(encoded).bytes()
+}

@@ -1,0 +1,212 @@
+//! The loop of one shard: one thread, one driver, the connections assigned to it.
+//!
+//! A turn takes in what happened, runs what is ready, and carries out what that asks for. Between
+//! turns the shard sleeps in the kernel until an event, an errand or the next deadline.
+
+mod connections;
+mod drain;
+mod greeting;
+mod pairing;
+mod receiving;
+mod sending;
+mod timers;
+
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use zcore::Instant;
+use zcore::wire::{Label, TopologyKind};
+
+use crate::clock::Clock;
+use crate::doorbell::Doorbell;
+use crate::driver::{Driver, Wake};
+use crate::ingress::Ingress;
+use crate::lane::LaneContext;
+use crate::limits::SLEEP_MAX;
+use crate::peer::{Peer, Peers};
+use crate::permits::Permits;
+use crate::socket::{self, SocketAddress, SocketBuffers};
+
+use connections::{Connections, Intent};
+
+/// What a shard is built from.
+#[derive(Debug)]
+pub struct ShardPlan {
+    /// This host's node id.
+    pub node: Label,
+    /// Sets this run of the process apart from any other.
+    pub incarnation: u64,
+    /// The topologies it takes part in; their index names them.
+    pub topologies: Vec<TopologyPlan>,
+    /// The kernel's buffers of each connection.
+    pub buffers: SocketBuffers,
+    /// All peers of the host.
+    pub peers: Arc<Peers>,
+    /// All permits of the host.
+    pub permits: Arc<Permits>,
+    /// What the lanes of the host share.
+    pub lanes: LaneContext,
+    /// How the host ends the shard.
+    pub control: Arc<ShardControl>,
+}
+
+/// One topology of a shard.
+#[derive(Debug)]
+pub struct TopologyPlan {
+    /// Its kind.
+    pub kind: TopologyKind,
+    /// Its name; both sides must agree.
+    pub name: Label,
+    /// Where others connect.
+    pub listener: Option<OwnedFd>,
+    /// Peers to connect to.
+    pub dials: Vec<(Arc<Peer>, SocketAddress)>,
+}
+
+/// How a host ends a shard, and sees that it has ended.
+#[derive(Debug, Default)]
+pub struct ShardControl {
+    phase: AtomicU8,
+    deadline: AtomicU64,
+}
+
+const RUNNING: u8 = 0;
+const DRAINING: u8 = 1;
+const STOPPED: u8 = 2;
+
+impl ShardControl {
+    /// Asks the shard to send what was admitted, finish what was accepted, and end by `deadline`.
+    /// Knock at its doorbell afterwards.
+    pub fn drain(&self, deadline: Instant) {
+        self.deadline.store(deadline.as_nanos(), Ordering::Relaxed);
+        let from = RUNNING;
+        let moved =
+            self.phase.compare_exchange(from, DRAINING, Ordering::Release, Ordering::Relaxed);
+        debug_assert!(moved.is_ok() || moved != Err(RUNNING), "the phase only moves on");
+    }
+
+    /// The deadline of a drain, once one was asked for.
+    pub(crate) fn drain_deadline(&self) -> Option<Instant> {
+        (self.phase.load(Ordering::Acquire) == DRAINING)
+            .then(|| Instant::from_nanos(self.deadline.load(Ordering::Relaxed)))
+    }
+
+    /// Whether the shard has ended.
+    pub fn is_stopped(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == STOPPED
+    }
+
+    fn stop(&self) {
+        self.phase.store(STOPPED, Ordering::Release);
+    }
+}
+
+/// One thread's share of a host.
+#[derive(Debug)]
+pub struct Shard<D, I> {
+    driver: D,
+    connections: Connections<I>,
+    bell: Arc<Doorbell>,
+    clock: Arc<dyn Clock>,
+    control: Arc<ShardControl>,
+}
+
+impl<D: Driver, I: Ingress> Shard<D, I> {
+    /// Builds a shard on its own thread.
+    pub fn new(driver: D, ingress: I, plan: ShardPlan) -> Self {
+        let bell = Arc::clone(&plan.lanes.bell);
+        let clock = Arc::clone(&plan.lanes.clock);
+        let control = Arc::clone(&plan.control);
+        let waker = driver.waker();
+        let for_clock = driver.waker();
+        bell.connect(Box::new(move || waker.wake()));
+        clock.attach(Arc::new(move || for_clock.wake()));
+        let now = clock.now();
+        Self { driver, connections: Connections::new(ingress, plan, now), bell, clock, control }
+    }
+
+    /// Runs until the host has drained.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says when the kernel refuses to go on; every connection is then closed.
+    pub fn run(mut self) -> io::Result<()> {
+        let outcome = self.run_turns();
+        self.connections.abandon();
+        self.control.stop();
+        outcome
+    }
+
+    fn run_turns(&mut self) -> io::Result<()> {
+        self.connections.start();
+        self.carry_out()?;
+        while !self.connections.is_finished() {
+            let is_busy = self.turn()?;
+            if !is_busy {
+                self.sleep()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in, runs, carries out. Whether work is left that needs no event.
+    fn turn(&mut self) -> io::Result<bool> {
+        let Self { driver, connections, bell, clock, control } = self;
+        connections.begin_turn(clock.now());
+        let events = driver.poll(|event| connections.handle(event))?;
+        bell.take(|peer, errand| connections.run_errand(peer, errand));
+        if let Some(deadline) = control.drain_deadline() {
+            connections.drain(deadline);
+        }
+        let has_more = connections.run();
+        self.carry_out()?;
+        Ok(has_more || events > 0)
+    }
+
+    fn carry_out(&mut self) -> io::Result<()> {
+        let Self { driver, connections, .. } = self;
+        while let Some(intent) = connections.next_intent() {
+            match intent {
+                Intent::Push(op) => driver.push(op)?,
+                Intent::Listen { topology, listener } => {
+                    if let Ok(socket) = driver.adopt(listener) {
+                        connections.listening(topology, socket);
+                    }
+                }
+                Intent::Adopt { topology, connection } => {
+                    // A connection that broke already, or finds no place, is closed by its drop: the
+                    // peer tries again with a growing delay.
+                    let prepared = socket::prepare(&connection, connections.buffers());
+                    if let Some(Ok(socket)) = prepared.ok().map(|()| driver.adopt(connection)) {
+                        connections.accepted(topology, socket);
+                    }
+                }
+                Intent::Dial { peer, lane, address } => {
+                    let opened = socket::open_for(&address, connections.buffers());
+                    match opened.map(|socket| driver.adopt(socket)) {
+                        Ok(Ok(socket)) => connections.dialing(peer, lane, socket, address),
+                        Ok(Err(_)) | Err(_) => connections.dial_failed(peer),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until there is something to do. The deadline is published first and read again
+    /// afterwards, so that an earlier one which comes in between is not slept through.
+    fn sleep(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        let latest = now.saturating_add(SLEEP_MAX);
+        let deadline = self.connections.next_deadline().unwrap_or(latest).min(latest);
+        if deadline <= now || self.driver.is_ready() || !self.bell.fall_asleep(deadline) {
+            return Ok(());
+        }
+        let deadline = self.connections.next_deadline().unwrap_or(latest).min(deadline);
+        let outcome = self.driver.park(self.clock.sleep_for(now, deadline));
+        self.bell.wake_up();
+        outcome
+    }
+}

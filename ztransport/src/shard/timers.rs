@@ -1,0 +1,129 @@
+//! What happens when nothing else does.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zcore::Instant;
+use zcore::wire::{Kind, Lane, RouteHash};
+
+use super::connections::{Connections, Phase};
+use crate::close::CloseReason;
+use crate::ingress::Ingress;
+use crate::limits::{PROBE_INTERVAL, SILENCE_MAX};
+use crate::link::{Receiving, Stage};
+use crate::op::Op;
+use crate::pair::Pair;
+use crate::record::Outgoing;
+use crate::token::SocketId;
+
+/// A timer of a shard. One that is out of date when it fires does nothing.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Timer {
+    /// Accept again on a listener.
+    Accept(SocketId),
+    /// Dial a peer.
+    Dial(u32),
+    /// A connection must have joined a pair.
+    Greeting(SocketId),
+    /// Look whether a peer is alive.
+    Liveness(u32),
+}
+
+impl<I: Ingress> Connections<I> {
+    /// When something is due, if nothing happens before.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let own = self.timers.first().map(|(at, _)| *at);
+        let phase = match self.phase {
+            Phase::Serving => None,
+            Phase::Draining(deadline) | Phase::Lingering(deadline) => Some(deadline),
+        };
+        let (waits, grants) = if self.is_timekeeper() {
+            (self.plan.lanes.space.next_deadline(), self.plan.permits.next_deadline())
+        } else {
+            (None, None)
+        };
+        let all = [own, phase, waits, grants, self.ingress.next_deadline()];
+        all.into_iter().flatten().min()
+    }
+
+    /// Ends what is due.
+    pub(super) fn run_timers(&mut self) {
+        while let Some(&(at, timer)) = self.timers.first() {
+            if at > self.now {
+                break;
+            }
+            self.timers.pop_first();
+            match timer {
+                Timer::Accept(listener) if self.listens(listener) => {
+                    self.push(Op::Accept { listener });
+                }
+                Timer::Accept(_) => {}
+                Timer::Dial(peer) => self.dial(peer),
+                Timer::Greeting(socket) => self.end_greeting(socket),
+                Timer::Liveness(peer) => self.check_liveness(peer),
+            }
+        }
+        if self.is_timekeeper() {
+            self.end_waits();
+            if self.plan.permits.next_deadline().is_some_and(|at| at <= self.now) {
+                self.plan.permits.expire_grants(self.now);
+            }
+        }
+    }
+
+    /// Ends waiting calls whose deadline has passed. The token is copied out first: the lane's lock
+    /// comes before that of the wait space.
+    fn end_waits(&mut self) {
+        while let Some((queue, token)) = self.plan.lanes.space.first_due(self.now) {
+            let Some(lane) = self.plan.peers.lane(queue) else {
+                debug_assert!(false, "queue {} has no lane", queue.index());
+                return;
+            };
+            lane.expire(token, self.now);
+        }
+    }
+
+    fn is_timekeeper(&self) -> bool {
+        Arc::ptr_eq(&self.plan.lanes.bell, &self.plan.lanes.timekeeper)
+    }
+
+    fn end_greeting(&mut self, socket: SocketId) {
+        let Some(link) = self.link(socket) else { return };
+        match link.stage {
+            Stage::Connecting { .. } | Stage::Greeting { .. } | Stage::Accepted { .. } => {
+                self.close_link(socket, CloseReason::GreetingTimeout);
+            }
+            Stage::Joined { peer } => {
+                // The other half never came.
+                if self.remote(peer).is_some_and(|remote| !remote.is_up()) {
+                    self.end_pair(peer, CloseReason::GreetingTimeout);
+                }
+            }
+            Stage::Lingering { .. } => self.shut(socket),
+            Stage::Closing { .. } => {}
+        }
+    }
+
+    /// Silence counts only while this side reads: a paused lane says nothing about its peer (D-16).
+    fn check_liveness(&mut self, peer: u32) {
+        let now = self.now;
+        let Some(remote) = self.remote(peer) else { return };
+        let Some(pair) = remote.pair.filter(Pair::is_up) else { return };
+        let shared = Arc::clone(&remote.peer);
+        let Some(link) = self.link(pair.application) else { return };
+        if link.receiving != Receiving::On {
+            link.heard_at = now;
+        }
+        let silence = now.since(link.heard_at);
+        if silence >= SILENCE_MAX {
+            self.end_pair(peer, CloseReason::Silent);
+            return;
+        }
+        if silence >= PROBE_INTERVAL {
+            let none = RouteHash::default();
+            shared.application().submit_control(Outgoing::new(Kind::Probe, 0, none, Bytes::new()));
+            self.flush(peer, Lane::Application);
+        }
+        self.timers.insert((now.saturating_add(PROBE_INTERVAL), Timer::Liveness(peer)));
+    }
+}
