@@ -3,4 +3,7 @@
 
 mod calls;
 mod deadlock;
+mod jam;
+mod sending;
+mod withdrawing;
 mod world;

@@ -45,3 +45,8 @@ pub use zcore::{ApplicationJobQueueProfile, ByteCount, Certainty, HighWaterMark,
 pub use ztransport::probe::Unavailable;
 pub use ztransport::socket::{SocketAddress, SocketBuffers};
 pub use ztransport::{DropReason, PeerState};
+
+/// The programs of the README, which must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
