@@ -28,7 +28,7 @@ const MORE_THAN_FITS: u32 = 600;
 pub(crate) const WIDE: usize = 1_000_000;
 
 /// Limits small enough that a test reaches them.
-pub(crate) fn tight(host: HostBuilder) -> HostBuilder {
+pub(crate) const fn tight(host: HostBuilder) -> HostBuilder {
     let mark = HighWaterMark::Limit(ByteCount::kib(16));
     let buffers = SocketBuffers { send: ByteCount::kib(64), receive: ByteCount::kib(64) };
     host.send_high_water_mark(mark)
@@ -109,8 +109,8 @@ impl Jam {
         let receiver = build("receiver", listening.channel(handlers.channel()));
         let address = receiver.listen_address(MESH).unwrap().clone();
         let to_receiver = MeshPeer::new("receiver", address).serves(CHANNEL);
-        let serves = ChannelServer::new(CHANNEL)
-            .on_request("echo", async |payload: Bytes| Ok(payload));
+        let serves =
+            ChannelServer::new(CHANNEL).on_request("echo", async |payload: Bytes| Ok(payload));
         let sender = build("sender", RouteMesh::new(MESH).peer(to_receiver).channel(serves));
         until("the hosts know each other", || receiver.node(MESH, "sender", CHANNEL).is_ok()).await;
         until("the pair is up", || is_connected(&sender) && is_connected(&receiver)).await;
@@ -154,10 +154,7 @@ pub(crate) fn filler(number: u32) -> Bytes {
 }
 
 /// Sends `work` one by one until a send keeps waiting.
-pub(crate) async fn fill(
-    sender: &Host,
-    caller: &Caller,
-) -> (JoinHandle<Result<(), Error>>, u32) {
+pub(crate) async fn fill(sender: &Host, caller: &Caller) -> (JoinHandle<Result<(), Error>>, u32) {
     for number in 0..MORE_THAN_FITS {
         let task = caller.clone();
         let send = tokio::spawn(async move { task.send("work", filler(number)).await });

@@ -54,8 +54,8 @@ fn b_059_room_at_nine_tenths_of_the_limit_admits_the_same_operation() {
 }
 
 #[test]
-fn b_060_a_send_without_room_ends_at_one_second_and_never_earlier() {
-    run(&["B-60"], async {
+fn b_060_b_082_a_send_without_room_ends_at_one_second_and_never_earlier() {
+    run(&["B-60", "B-82"], async {
         let jam = Jam::start(|host| host).await;
         let (waits, _) = jam.fill().await;
         jam.clock.advance(Duration::from_secs(1) - Duration::from_nanos(1));
@@ -94,6 +94,20 @@ fn b_062_what_expired_is_never_sent_and_no_option_changes_that() {
         assert_eq!(ended, accepted as usize + 1, "what was accepted, and nothing twice");
         assert!(!jam.handlers.has_ended(&filler(accepted)), "what expired does not come later");
     });
+}
+
+#[test]
+fn b_065_an_error_states_facts_and_never_that_a_command_may_be_repeated() {
+    let source = include_str!("../../zhost/src/error.rs");
+    let (_, error) = source.split_once("impl Error {").unwrap();
+    let (error, _) = error.split_once("\nimpl ").unwrap();
+    let answers: Vec<_> = error
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pub "))
+        .filter_map(|item| item.split_once("fn "))
+        .filter_map(|(_, item)| item.split_once('(').map(|(name, _)| name))
+        .collect();
+    assert_eq!(answers, ["kind", "stage", "certainty", "waited"], "all that an error says");
 }
 
 #[test]

@@ -21,7 +21,23 @@ pub(crate) fn run<T>(ids: &[&str], test: impl Future<Output = T>) {
         .enable_time()
         .build()
         .unwrap();
-    runtime.block_on(test);
+    runtime.block_on(ends(test));
+}
+
+/// A call that never ends fails its test instead of holding up all others.
+async fn ends<T>(test: impl Future<Output = T>) {
+    let ended = tokio::time::timeout(core::time::Duration::from_mins(2), test).await;
+    assert!(ended.is_ok(), "something that should have ended did not");
+}
+
+/// The same with only one thread for every task of the test.
+pub(crate) fn run_on_one_thread<T>(ids: &[&str], test: impl Future<Output = T>) {
+    if let Err(unavailable) = ztransport::probe::probe() {
+        ztests::skip(ids, &unavailable.to_string());
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(ends(test));
 }
 
 /// A host that serves `channel` and listens.

@@ -234,6 +234,12 @@ impl SendQueue {
         self.effects(waiters, Gate::Shut, now)
     }
 
+    /// An empty queue in the place of this one, with its name and limits.
+    #[must_use]
+    pub const fn renewed(&self) -> Self {
+        Self::new(self.id, self.account.mark(), self.charge_max)
+    }
+
     /// Sets the charge of the largest message that the target takes.
     pub const fn set_charge_max(&mut self, charge_max: ByteCount) {
         self.charge_max = charge_max;

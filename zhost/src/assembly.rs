@@ -1,6 +1,6 @@
 //! Puts a host together from its description.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use zcore::wire::{Label, TopologyKind};
@@ -137,6 +137,13 @@ fn describe(
     client_servers: Vec<ClientServer>,
     errors: &mut ConfigErrors,
 ) -> Vec<Topology> {
+    let mut names = BTreeSet::new();
+    for mesh in &meshes {
+        if !names.insert(mesh.name.as_str()) {
+            let problem = format!("two meshes are called `{}`; describe each once", mesh.name);
+            errors.push(ConfigError::new("mesh", problem));
+        }
+    }
     let meshes: Vec<_> = meshes.into_iter().map(|mesh| describe_mesh(mesh, errors)).collect();
     let sides = client_servers.into_iter().map(|side| describe_side(side, errors));
     let described: Vec<_> = meshes.into_iter().chain(sides).flatten().collect();

@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Messages and requests whose duties are not over.
     accepted: AtomicU64,
-    pub(crate) spawned: Mutex<Vec<Spawn>>,
+    spawned: Mutex<Vec<Spawn>>,
     /// What each executor of the host counts.
     pub(crate) executors: Mutex<Vec<Arc<DispatchCounts>>>,
     pub(crate) stop: Stop,
@@ -114,11 +114,27 @@ impl Shared {
         executors.push(Arc::clone(counts));
     }
 
-    /// Begins to drain, once.
+    /// Takes over what other threads want to run on the shard.
+    pub(crate) fn take_spawned(&self) -> Vec<Spawn> {
+        let mut spawned = self.spawned.lock().unwrap_or_else(PoisonError::into_inner);
+        core::mem::take(&mut *spawned)
+    }
+
+    /// Leaves client code for the shard, or drops it if there is none any more.
+    pub(crate) fn spawn(&self, spawn: Spawn) {
+        self.spawned.lock().unwrap_or_else(PoisonError::into_inner).push(spawn);
+        self.bell.knock();
+        // The shard takes what it finds when it ends; what comes later is dropped here.
+        if self.stop.lock().phase == StopPhase::Stopped {
+            drop(self.take_spawned());
+        }
+    }
+
+    /// Begins to drain. Asked again, it may only end earlier.
     pub(crate) fn drain(&self, deadline: Instant) {
         {
             let mut stop = self.stop.lock();
-            if stop.phase != StopPhase::Serving {
+            if stop.phase == StopPhase::Stopped {
                 return;
             }
             stop.phase = StopPhase::Draining;
@@ -313,8 +329,10 @@ pub(crate) fn run_shard(driver: Uring, shared: &Arc<Shared>, plan: ShardPlan, ex
 
     impl Drop for Ended<'_> {
         fn drop(&mut self) {
+            self.0.peers.close_all();
             self.0.pending.shut_down();
             self.0.stop.stopped(self.1.take());
+            drop(self.0.take_spawned());
         }
     }
 

@@ -99,6 +99,9 @@ impl Error {
                 "too many calls wait already; look at the number of concurrent senders first",
             ),
             Refusal::Ended(ending) => Self::ended(ending),
+            Refusal::Stale => {
+                Self::at_once(ErrorKind::Unavailable, "the pair that the request came over is gone")
+            }
         }
     }
 

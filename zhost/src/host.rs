@@ -127,8 +127,7 @@ impl Host {
             });
             local
         });
-        self.shared.spawned.lock().unwrap_or_else(PoisonError::into_inner).push(spawn);
-        self.shared.bell.knock();
+        self.shared.spawn(spawn);
         OnShard { cell }
     }
 
@@ -158,8 +157,9 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.shared.drain(self.shared.clock.now());
+        // Without a thread of its own the host ends with `block_on`, which drains it.
         if let Some(engine) = &self.engine {
+            self.shared.drain(self.shared.clock.now());
             engine.join();
         }
     }

@@ -23,6 +23,8 @@ pub struct Batch {
     /// Bytes sent of the first record that is not sent in full.
     partial: u64,
     unsent: u64,
+    /// Which life of its lane it was sealed in; a later one does not know its charges.
+    pub(crate) epoch: u64,
 }
 
 /// What a batch knows of one of its records.
@@ -63,18 +65,19 @@ impl Batch {
         self.unsent
     }
 
-    /// Moves past `bytes` that the kernel took and yields each record that is now sent in full.
-    pub fn advance(&mut self, bytes: u64) -> impl Iterator<Item = SealedRecord> + '_ {
+    /// Moves past `bytes` that the kernel took; the records that are now sent in full.
+    pub fn advance(&mut self, bytes: u64) -> &[SealedRecord] {
         debug_assert!(bytes <= self.unsent, "sent {bytes} of {}", self.unsent);
         self.unsent = self.unsent.saturating_sub(bytes);
         self.drop_sent_segments(bytes);
         self.partial = self.partial.saturating_add(bytes);
-        core::iter::from_fn(move || {
-            let record = *self.records.get(self.sent_records)?;
-            self.partial = self.partial.checked_sub(record.encoded)?;
+        let from = self.sent_records;
+        while let Some(record) = self.records.get(self.sent_records) {
+            let Some(rest) = self.partial.checked_sub(record.encoded) else { break };
+            self.partial = rest;
             self.sent_records += 1;
-            Some(record)
-        })
+        }
+        self.records.get(from..self.sent_records).unwrap_or_default()
     }
 
     /// The records that are not sent in full.

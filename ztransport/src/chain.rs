@@ -34,6 +34,20 @@ struct Queued {
     retracted: bool,
 }
 
+/// Records that will not be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Cleared {
+    records: VecDeque<Queued>,
+}
+
+impl Cleared {
+    /// How many messages there are; control is not counted.
+    pub(crate) fn messages(&self) -> u64 {
+        let is_message = |record: &&Queued| !record.retracted && !record.kind.is_control();
+        self.records.iter().filter(is_message).count() as u64
+    }
+}
+
 /// The records of one lane that are admitted and not yet sealed.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
@@ -45,8 +59,9 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Appends a record.
-    pub(crate) fn push(&mut self, record: Outgoing) -> Ordinal {
+    /// Appends a record. What is left of it is the caller's to drop, outside its lock: a payload's
+    /// owner may run code of its own.
+    pub(crate) fn push(&mut self, record: &mut Outgoing) -> Ordinal {
         let ordinal = Ordinal(self.sealed + self.records.len() as u64);
         let head = record.head();
         let charge = head.charge();
@@ -63,7 +78,7 @@ impl Chain {
         if copies {
             chunk.extend_from_slice(&record.payload);
         } else {
-            payload = record.payload;
+            payload = core::mem::take(&mut record.payload);
         }
         let (deadline, kind) = (record.deadline, record.kind);
         let retracted = false;
@@ -71,17 +86,17 @@ impl Chain {
         ordinal
     }
 
-    /// Takes a record back that is not sealed yet: it will not be sent. What it was, or
-    /// `None` if it is sealed or taken back already.
-    pub(crate) fn retract(&mut self, ordinal: Ordinal) -> Option<SealedRecord> {
+    /// Takes a record back that is not sealed yet: it will not be sent. What it was, with
+    /// its payload for the caller to drop, or `None` if it is sealed or taken back already.
+    pub(crate) fn retract(&mut self, ordinal: Ordinal) -> Option<(SealedRecord, Bytes)> {
         let index = ordinal.0.checked_sub(self.sealed)?;
         let record = self.records.get_mut(usize::try_from(index).ok()?)?;
         if record.retracted {
             return None;
         }
         record.retracted = true;
-        record.payload = Bytes::new();
-        Some(SealedRecord { encoded: 0, charge: record.charge, kind: record.kind })
+        let payload = core::mem::take(&mut record.payload);
+        Some((SealedRecord { encoded: 0, charge: record.charge, kind: record.kind }, payload))
     }
 
     /// Cuts the next batch: whole records up to `bytes_max`, at least one.
@@ -118,14 +133,11 @@ impl Chain {
         (batch.unsent() > 0).then_some(batch)
     }
 
-    /// Drops every record; they are gone with their target. How many messages there were.
-    pub(crate) fn clear(&mut self) -> u64 {
-        let is_message = |record: &&Queued| !record.retracted && !record.kind.is_control();
-        let dropped = self.records.iter().filter(is_message).count() as u64;
+    /// Lets every record go; the caller drops them, outside its lock.
+    pub(crate) fn clear(&mut self) -> Cleared {
         self.sealed += self.records.len() as u64;
-        self.records.clear();
         self.chunks.clear();
-        dropped
+        Cleared { records: core::mem::take(&mut self.records) }
     }
 
     /// Gives the memory of an idle lane back.
@@ -257,7 +269,7 @@ mod tests {
             let mut chain = Chain::default();
             let sizes = [0, 1, COPY_MAX, COPY_MAX + 1, 70_000, 3, 15_000, 900];
             for id in 0..200_u64 {
-                chain.push(record(id, sizes[usize::try_from(id).unwrap() % sizes.len()]));
+                chain.push(&mut record(id, sizes[usize::try_from(id).unwrap() % sizes.len()]));
             }
             let records = decode(&mut chain, bytes_max);
             let ids: Vec<u64> = records.iter().map(|incoming| incoming.head().id).collect();
@@ -275,7 +287,7 @@ mod tests {
         for retracted in [0, 1, 57, 99] {
             let mut chain = Chain::default();
             let ordinals: Vec<_> = (0..100)
-                .map(|id| chain.push(record(id, usize::try_from(id * 37).unwrap() % 3_000)))
+                .map(|id| chain.push(&mut record(id, usize::try_from(id * 37).unwrap() % 3_000)))
                 .collect();
             let charge = chain.retract(ordinals[retracted]);
             assert!(charge.is_some(), "it was queued");
@@ -291,9 +303,9 @@ mod tests {
     #[test]
     fn the_time_left_is_written_when_the_record_is_sealed() {
         let mut chain = Chain::default();
-        chain.push(record(1, 10));
+        chain.push(&mut record(1, 10));
         let deadline = Some(now().saturating_add(Duration::from_millis(250)));
-        chain.push(Outgoing { deadline, ..record(2, 10) });
+        chain.push(&mut Outgoing { deadline, ..record(2, 10) });
         let records = decode(&mut chain, 1 << 20);
         assert_eq!(records[0].head().remaining_ms, 0, "no deadline");
         assert_eq!(records[1].head().remaining_ms, 250, "the rest of the caller's time");
@@ -302,11 +314,11 @@ mod tests {
     #[test]
     fn records_may_be_added_while_a_batch_is_in_flight() {
         let mut chain = Chain::default();
-        chain.push(record(1, 100));
+        chain.push(&mut record(1, 100));
         let batch = chain.seal(1 << 20, now).unwrap();
         let sealed: Vec<Bytes> = batch.segments().to_vec();
         let before: Vec<u8> = sealed.concat();
-        chain.push(record(2, 100));
+        chain.push(&mut record(2, 100));
         assert_eq!(sealed.concat(), before, "the sealed bytes do not change");
         assert_eq!(decode(&mut chain, 1 << 20).len(), 1, "and the new record follows");
     }

@@ -87,7 +87,8 @@ impl Doorbell {
 
     /// Makes the shard run a turn.
     pub fn knock(&self) {
-        self.rung.store(true, Ordering::Release);
+        // A swap, so that the shard which takes the last ring sees what every ringer did before.
+        self.rung.swap(true, Ordering::AcqRel);
         self.end_sleep_if(|_| true);
     }
 

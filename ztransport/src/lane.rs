@@ -4,19 +4,23 @@
 //! encoded in place, without a hop to another thread. Lock order: lane, wait space.
 
 use core::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zcore::{
     ByteCount, Ending, Family, HighWaterMark, Instant, SendQueue, Submission, Timeout, WaiterToken,
 };
 
-use crate::batch::{Batch, SealedRecord};
-use crate::chain::{Chain, Ordinal};
+use crate::batch::SealedRecord;
+use crate::chain::{Chain, Cleared, Ordinal};
 use crate::clock::Clock;
 use crate::doorbell::{Doorbell, Errand};
-use crate::limits::{BATCH_MAX, SMALL_BATCH_MAX, SMALL_RECORD};
 use crate::record::Outgoing;
 use crate::wait_space::{Settled, WaitSpace, Waiting};
+
+mod shipping;
+mod state;
+
+use state::{LaneLink, LaneState};
 
 /// What the lanes of a host share.
 #[derive(Clone, Debug)]
@@ -37,80 +41,6 @@ pub struct Lane {
     errand: Errand,
     context: LaneContext,
     state: Mutex<LaneState>,
-}
-
-#[derive(Debug)]
-struct LaneState {
-    queue: SendQueue,
-    chain: Chain,
-    link: LaneLink,
-    /// Records below this were handed to a link that broke.
-    lost_below: Ordinal,
-    /// Calls that waited.
-    waits: u64,
-    /// Control records queued and not sealed, by kind.
-    controls: Vec<(zcore::wire::Kind, Ordinal)>,
-}
-
-/// Whether records may leave.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum LaneLink {
-    /// There is no link.
-    Absent,
-    /// There is one, and no batch is in flight.
-    Idle,
-    /// A batch is in flight.
-    Busy,
-    /// The link is gone, and its last batch has not come back.
-    Stale,
-}
-
-impl LaneLink {
-    const fn up(self) -> Self {
-        match self {
-            Self::Absent | Self::Idle => Self::Idle,
-            Self::Busy | Self::Stale => Self::Busy,
-        }
-    }
-
-    const fn down(self) -> Self {
-        match self {
-            Self::Absent | Self::Idle => Self::Absent,
-            Self::Busy | Self::Stale => Self::Stale,
-        }
-    }
-
-    const fn batch_back(self) -> Self {
-        match self {
-            Self::Absent | Self::Stale => Self::Absent,
-            Self::Idle | Self::Busy => Self::Idle,
-        }
-    }
-}
-
-impl LaneState {
-    /// Whether the shard must be told of new records. While a batch is in flight its completion
-    /// seals again, and a lane without a link is told when it gets one.
-    fn must_ring(&self) -> bool {
-        self.link == LaneLink::Idle
-    }
-
-    fn batch_done(&mut self) {
-        self.link = self.link.batch_back();
-        self.chain.trim();
-    }
-
-    /// The most bytes of one batch: a quarter of the mark, so that room comes back in steps, and
-    /// less while records are small, so that both sides of the socket work at the same time.
-    fn batch_max(&self) -> u64 {
-        let account = self.queue.account();
-        let average = account.accounted().get() / self.chain.len().max(1);
-        let ceiling = if average < SMALL_RECORD { SMALL_BATCH_MAX } else { BATCH_MAX };
-        match account.mark() {
-            HighWaterMark::Limit(mark) => ceiling.min(mark.get() / 4),
-            HighWaterMark::Unlimited => ceiling,
-        }
-    }
 }
 
 /// A change that ends waiting calls.
@@ -159,6 +89,8 @@ pub enum Refusal {
     WaitSpaceFull,
     /// The lane has ended.
     Ended(Ending),
+    /// It answers a request of a pair that is gone.
+    Stale,
 }
 
 /// A lane's numbers, as of one moment.
@@ -183,6 +115,7 @@ impl Lane {
             queue,
             chain: Chain::default(),
             link: LaneLink::Absent,
+            epoch: 0,
             lost_below: Ordinal::default(),
             waits: 0,
             controls: Vec::new(),
@@ -193,13 +126,33 @@ impl Lane {
     /// Submits a record. The clock is read only if it has to wait, and then under the lock, so that
     /// the wait begins when it is queued.
     pub fn submit(self: &Arc<Self>, record: Outgoing, family: Family, limit: Limit) -> Submitted {
+        let state = self.lock();
+        self.submit_locked(state, record, (family, limit))
+    }
+
+    /// Submits the answer to a request that came with `epoch`. The pair of that request may be gone
+    /// by now, and its requester with it: ids mean something within one pair only (BU-11).
+    pub fn submit_reply(self: &Arc<Self>, record: Outgoing, limit: Limit, epoch: u64) -> Submitted {
+        let state = self.lock();
+        if state.epoch != epoch {
+            return Submitted::Refused(Refusal::Stale);
+        }
+        self.submit_locked(state, record, (Family::Reply, limit))
+    }
+
+    fn submit_locked(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, LaneState>,
+        mut record: Outgoing,
+        (family, limit): (Family, Limit),
+    ) -> Submitted {
         let charge = record.charge();
-        let mut state = self.lock();
         match state.queue.submit(charge) {
             Submission::Admitted => {
-                let ordinal = state.chain.push(record);
+                let ordinal = state.chain.push(&mut record);
                 let must_ring = state.must_ring();
                 drop(state);
+                drop(record);
                 if must_ring {
                     self.ring();
                 }
@@ -227,7 +180,7 @@ impl Lane {
 
     /// Queues a control record behind what is admitted, at once. One that is queued already stands
     /// for the newer one (D-24).
-    pub(crate) fn submit_control(&self, record: Outgoing) {
+    pub(crate) fn submit_control(&self, mut record: Outgoing) {
         let mut state = self.lock();
         let sealed = state.chain.sealed();
         state.controls.retain(|(_, ordinal)| *ordinal >= sealed);
@@ -236,7 +189,7 @@ impl Lane {
         }
         if state.queue.submit_control(record.charge()) == Submission::Admitted {
             let kind = record.kind;
-            let ordinal = state.chain.push(record);
+            let ordinal = state.chain.push(&mut record);
             state.controls.push((kind, ordinal));
             let must_ring = state.must_ring();
             drop(state);
@@ -249,7 +202,7 @@ impl Lane {
     /// Takes an admitted record back if it has not been handed to the kernel. Whether it was.
     pub fn retract(&self, ordinal: Ordinal) -> bool {
         let mut state = self.lock();
-        let Some(record) = state.chain.retract(ordinal) else { return false };
+        let Some((record, payload)) = state.chain.retract(ordinal) else { return false };
         let settled = self.release(&mut state, core::iter::once(record));
         let must_ring = settled.admitted > 0 && state.must_ring();
         drop(state);
@@ -257,12 +210,8 @@ impl Lane {
             self.ring();
         }
         settled.finish();
+        drop(payload);
         true
-    }
-
-    /// Whether a record was handed to the kernel.
-    pub fn is_sealed(&self, ordinal: Ordinal) -> bool {
-        ordinal < self.lock().chain.sealed()
     }
 
     /// Records with lower ordinals were handed to a link that broke: whether the peer has them cannot
@@ -288,12 +237,15 @@ impl Lane {
     /// the queued records are dropped; how many those were.
     pub(crate) fn end(&self, ending: Ending) -> u64 {
         let mut state = self.lock();
-        let dropped = if ending == Ending::Detached { state.chain.clear() } else { 0 };
+        let cleared = match ending {
+            Ending::Detached => state.chain.clear(),
+            Ending::Closed => Cleared::default(),
+        };
         let now = self.context.clock.now();
         let (settled, _) = self.settle(&mut state, Step::End(ending), now);
         drop(state);
         settled.finish();
-        dropped
+        cleared.messages()
     }
 
     /// Ends a waiting call whose deadline has passed.
@@ -311,72 +263,6 @@ impl Lane {
     /// Sets the charge of the largest message that the peer takes.
     pub(crate) fn set_charge_max(&self, charge_max: ByteCount) {
         self.lock().queue.set_charge_max(charge_max);
-    }
-
-    /// Lets records leave over a new link.
-    pub(crate) fn link_up(&self) {
-        {
-            let mut state = self.lock();
-            state.link = state.link.up();
-        }
-        self.ring();
-    }
-
-    /// Keeps records back: the link is gone. What was handed over by then.
-    pub(crate) fn link_down(&self) -> Ordinal {
-        let mut state = self.lock();
-        state.link = state.link.down();
-        state.lost_below = state.chain.sealed();
-        state.lost_below
-    }
-
-    /// Cuts the next batch. The shard never waits for a lane: a busy one rings again.
-    pub(crate) fn seal(&self) -> Option<Batch> {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                self.ring();
-                return None;
-            }
-        };
-        if state.link != LaneLink::Idle {
-            return None;
-        }
-        let bytes_max = state.batch_max();
-        let batch = state.chain.seal(bytes_max, || self.context.clock.now())?;
-        state.link = LaneLink::Busy;
-        Some(batch)
-    }
-
-    /// Takes in that the kernel took `bytes` of a batch. The batch goes on while `unsent` is not
-    /// zero.
-    pub(crate) fn sent(&self, batch: &mut Batch, bytes: u64) {
-        let mut state = self.lock();
-        let settled = self.release(&mut state, batch.advance(bytes));
-        if batch.unsent() == 0 {
-            state.batch_done();
-        }
-        drop(state);
-        settled.finish();
-    }
-
-    /// Takes in that the rest of a batch will not be sent: its link is gone. Whether the peer has
-    /// those records cannot be known. How many messages there were.
-    pub(crate) fn lost(&self, batch: &Batch) -> u64 {
-        let mut state = self.lock();
-        let settled = self.release(&mut state, batch.unsent_records().iter().copied());
-        state.batch_done();
-        drop(state);
-        settled.finish();
-        let messages = batch.unsent_records().iter().filter(|record| !record.kind.is_control());
-        messages.count() as u64
-    }
-
-    /// Whether everything that was admitted has been sent.
-    pub(crate) fn is_flushed(&self) -> bool {
-        let state = self.lock();
-        state.chain.is_empty() && matches!(state.link, LaneLink::Absent | LaneLink::Idle)
     }
 
     /// Takes a waiting call out, because its caller gave up.

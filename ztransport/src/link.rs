@@ -54,6 +54,18 @@ impl Stage {
             Self::Accepted { .. } => None,
         }
     }
+
+    /// Whether it takes one of the places of those that have not joined a pair.
+    pub(crate) const fn is_stranger(self) -> bool {
+        match self {
+            Self::Accepted { .. } | Self::Lingering { peer: None } => true,
+            Self::Connecting { .. }
+            | Self::Greeting { .. }
+            | Self::Joined { .. }
+            | Self::Lingering { peer: Some(_) }
+            | Self::Closing { .. } => false,
+        }
+    }
 }
 
 /// Whether the kernel delivers bytes.

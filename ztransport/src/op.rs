@@ -1,7 +1,7 @@
 //! What a shard asks of its driver.
 
 use crate::batch::Batch;
-use crate::socket::SocketAddress;
+use crate::socket::{SocketAddress, Watch};
 use crate::token::SocketId;
 
 /// Which provided buffers a connection receives into.
@@ -16,7 +16,7 @@ pub enum BufferGroup {
     Completion,
 }
 
-/// One operation. Each is answered by events of [`crate::event::Event`].
+/// One operation. Each is answered by events of [`crate::event::Event`], unless it says otherwise.
 #[derive(Debug)]
 pub enum Op {
     /// Accepts connections on a listening socket until it fails or is closed.
@@ -37,6 +37,13 @@ pub enum Op {
         socket: SocketId,
         /// Where the bytes land.
         group: BufferGroup,
+    },
+    /// Has the kernel notice that the peer of a connection is gone (D-16). Answered by no event.
+    Watch {
+        /// A connected socket.
+        socket: SocketId,
+        /// How.
+        watch: Watch,
     },
     /// Stops receiving. Bytes may still arrive until `ReceiveStopped` does.
     PauseReceive {

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zcore::wire::{Head, Lane, PairId};
-use zcore::{Arrival, Instant, ReceiveQueue, SourceId};
+use zcore::{Arrival, HighWaterMark, Instant, ReceiveQueue, SourceId};
 
 use crate::ingress::{Expectation, Ingress};
+use crate::limits::CONTROL_ROOM;
 use crate::link::{Gate, Verdict};
 use crate::peer::Peer;
 use crate::reconnect::Backoff;
@@ -39,6 +40,8 @@ pub(crate) enum PairPhase {
 pub(crate) struct Pair {
     pub(crate) id: PairId,
     pub(crate) generation: u32,
+    /// The run of the peer's process, once it has said which.
+    pub(crate) incarnation: u64,
     pub(crate) origin: Origin,
     pub(crate) application: SocketId,
     pub(crate) completion: Option<SocketId>,
@@ -53,6 +56,14 @@ impl Pair {
         match self.phase {
             PairPhase::Greeting => false,
             PairPhase::Up | PairPhase::Leaving | PairPhase::Left => true,
+        }
+    }
+
+    /// Whether the peer has said that it sends no more.
+    pub(crate) const fn has_goodbye(&self) -> bool {
+        match self.phase {
+            PairPhase::Greeting | PairPhase::Up => false,
+            PairPhase::Leaving | PairPhase::Left => true,
         }
     }
 
@@ -84,10 +95,14 @@ pub(crate) struct Remote {
     pub(crate) ready: VecDeque<Incoming>,
     pub(crate) pair: Option<Pair>,
     pub(crate) dial: Option<Dial>,
+    /// The epoch of its Completion lane: raised when a pair ends.
+    pub(crate) epoch: u64,
     /// The generation of the last pair.
     pub(crate) generation: u32,
     /// It stands in the shard's list of peers with ready records.
     pub(crate) is_active: bool,
+    /// When the shard next looks whether it is alive.
+    pub(crate) liveness_at: Option<Instant>,
 }
 
 impl Remote {
@@ -104,9 +119,24 @@ impl Remote {
             ready: VecDeque::new(),
             pair: None,
             dial,
+            epoch: 0,
             generation: 0,
             is_active: false,
+            liveness_at: None,
         }
+    }
+
+    /// Forgets control records that wait for a permit: they concern a pair that is gone, and a
+    /// goodbye of it would end the next one.
+    pub(crate) fn forget_controls(&mut self) {
+        let Self { receive, ready, .. } = self;
+        ready.retain(|record| {
+            let head = record.head();
+            if head.kind.is_control() {
+                receive.discard(head.charge());
+            }
+            !head.kind.is_control()
+        });
     }
 
     /// Whether both connections are up.
@@ -119,11 +149,26 @@ impl Remote {
 pub(crate) struct ApplicationGate<'shard> {
     pub(crate) receive: &'shard mut ReceiveQueue,
     pub(crate) ready: &'shard mut VecDeque<Incoming>,
+    pub(crate) epoch: u64,
+}
+
+impl ApplicationGate<'_> {
+    /// Whether a control record may go above the mark. A well-behaved peer has few of them under
+    /// way; from any other they wait for room like data.
+    const fn has_control_room(&self) -> bool {
+        let account = self.receive.account();
+        match account.mark() {
+            HighWaterMark::Limit(mark) => {
+                account.accounted().get() <= mark.get().saturating_add(CONTROL_ROOM)
+            }
+            HighWaterMark::Unlimited => true,
+        }
+    }
 }
 
 impl Gate for ApplicationGate<'_> {
     fn judge(&mut self, head: &Head) -> Verdict {
-        if head.kind.is_control() {
+        if head.kind.is_control() && self.has_control_room() {
             self.receive.arrive_control(head.charge());
             return Verdict::Store;
         }
@@ -134,7 +179,7 @@ impl Gate for ApplicationGate<'_> {
     }
 
     fn take(&mut self, record: Incoming) {
-        self.ready.push_back(record);
+        self.ready.push_back(record.of_epoch(self.epoch));
     }
 }
 

@@ -18,6 +18,8 @@ pub enum PeerState {
     Disconnected,
     /// Both connections are up.
     Connected,
+    /// It has said goodbye: replies still flow, new messages wait for its return.
+    Leaving,
     /// It is gone for good (D-18).
     Detached,
 }
@@ -85,6 +87,7 @@ impl Peer {
     pub fn state(&self) -> PeerState {
         match self.state.load(Ordering::Acquire) {
             CONNECTED => PeerState::Connected,
+            LEAVING => PeerState::Leaving,
             DETACHED => PeerState::Detached,
             _ => PeerState::Disconnected,
         }
@@ -123,6 +126,10 @@ impl Peer {
         self.state.store(CONNECTED, Ordering::Release);
     }
 
+    pub(crate) fn set_leaving(&self) {
+        self.state.store(LEAVING, Ordering::Release);
+    }
+
     pub(crate) fn set_disconnected(&self) {
         self.state.store(DISCONNECTED, Ordering::Release);
     }
@@ -145,6 +152,7 @@ impl Peer {
 const DISCONNECTED: u8 = 0;
 const CONNECTED: u8 = 1;
 const DETACHED: u8 = 2;
+const LEAVING: u8 = 3;
 
 /// The byte limits of each peer.
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +179,8 @@ pub struct Peers {
 
 #[derive(Debug, Default)]
 struct Table {
-    slots: Vec<Arc<Peer>>,
+    slots: Vec<Option<Arc<Peer>>>,
+    free: Vec<u32>,
     by_node: BTreeMap<(u16, Label), u32>,
 }
 
@@ -198,7 +207,10 @@ impl Peers {
         context: &LaneContext,
     ) -> Result<Arc<Peer>, PeersFull> {
         let mut table = self.lock();
-        let slot = u32::try_from(table.slots.len()).map_err(|_| PeersFull)?;
+        let slot = match table.free.last() {
+            Some(slot) => *slot,
+            None => u32::try_from(table.slots.len()).map_err(|_| PeersFull)?,
+        };
         if slot >= self.slots_max {
             return Err(PeersFull);
         }
@@ -227,7 +239,12 @@ impl Peers {
             peer.learn_node(node);
             table.by_node.insert((topology, node), slot);
         }
-        table.slots.push(Arc::clone(&peer));
+        if table.free.pop().is_none() {
+            table.slots.push(None);
+        }
+        if let Some(place) = table.slots.get_mut(usize::try_from(slot).unwrap_or(usize::MAX)) {
+            *place = Some(Arc::clone(&peer));
+        }
         Ok(peer)
     }
 
@@ -235,7 +252,23 @@ impl Peers {
     pub fn find(&self, topology: u16, node: &Label) -> Option<Arc<Peer>> {
         let table = self.lock();
         let slot = *table.by_node.get(&(topology, *node))?;
-        table.slots.get(usize::try_from(slot).ok()?).cloned()
+        table.slots.get(usize::try_from(slot).ok()?).cloned().flatten()
+    }
+
+    /// Forgets a peer whose lanes have ended; its place is free for another.
+    pub(crate) fn remove(&self, peer: &Peer) {
+        let mut table = self.lock();
+        let index = usize::try_from(peer.slot).unwrap_or(usize::MAX);
+        let place = table.slots.get_mut(index).and_then(Option::take);
+        if place.is_some() {
+            table.free.push(peer.slot);
+            if let Some(node) = peer.node() {
+                table.by_node.remove(&(peer.topology, *node));
+            }
+        }
+        // The last reference may be this one: it is dropped outside the lock.
+        drop(table);
+        drop(place);
     }
 
     /// Notes the node id of a peer that was known by its address only. `false` if another peer has
@@ -251,18 +284,26 @@ impl Peers {
 
     /// The peer in a slot.
     pub fn get(&self, slot: u32) -> Option<Arc<Peer>> {
-        self.lock().slots.get(usize::try_from(slot).ok()?).cloned()
+        self.lock().slots.get(usize::try_from(slot).ok()?).cloned().flatten()
     }
 
     /// Every peer, in the order in which they were added.
     pub fn all(&self) -> Vec<Arc<Peer>> {
-        self.lock().slots.clone()
+        self.lock().slots.iter().flatten().cloned().collect()
     }
 
     /// Ends every Application lane: waiting calls end, admitted records are still sent.
     pub fn close(&self) {
         for peer in self.all() {
             peer.application.end(Ending::Closed);
+        }
+    }
+
+    /// Ends every lane: nothing is sent any more.
+    pub fn close_all(&self) {
+        for peer in self.all() {
+            peer.application.end(Ending::Closed);
+            peer.completion.end(Ending::Closed);
         }
     }
 

@@ -94,6 +94,16 @@ impl Permits {
         self.records.fetch_add(u64::from(taken), Ordering::Relaxed);
     }
 
+    /// Gives up whatever a source holds or waits for.
+    pub(crate) fn unregister(&self, source: SourceId, now: Instant) {
+        let mut state = self.lock();
+        let PermitState { queue, owners } = &mut *state;
+        let told: Vec<Owner> =
+            queue.unregister(source, now).filter_map(|next| owner(owners, next)).collect();
+        drop(state);
+        tell(told);
+    }
+
     /// Passes on grants that their sources did not claim in time.
     pub(crate) fn expire_grants(&self, now: Instant) {
         let mut state = self.lock();

@@ -67,11 +67,22 @@ pub struct Incoming {
     head: Head,
     /// Address, metadata, payload.
     body: Bytes,
+    /// The epoch of the peer's Completion lane when it came.
+    epoch: u64,
 }
 
 impl Incoming {
     pub(crate) const fn new(head: Head, body: Bytes) -> Self {
-        Self { head, body }
+        Self { head, body, epoch: 0 }
+    }
+
+    pub(crate) fn of_epoch(self, epoch: u64) -> Self {
+        Self { epoch, ..self }
+    }
+
+    /// Which pair it came over: its answer goes back over no other (BU-11).
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// The fields of its header.

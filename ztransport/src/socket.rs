@@ -19,6 +19,7 @@ use rustix::net::{
     self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 use zcore::ByteCount;
+use zcore::wire::Lane;
 
 /// Where a peer listens: `127.0.0.1:7400`, `[::1]:7400` or `unix:/run/x.sock`.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -123,6 +124,15 @@ pub struct SocketBuffers {
     pub receive: ByteCount,
 }
 
+impl From<Lane> for Watch {
+    fn from(lane: Lane) -> Self {
+        match lane {
+            Lane::Application => Self::Application,
+            Lane::Completion => Self::Completion,
+        }
+    }
+}
+
 impl Default for SocketBuffers {
     fn default() -> Self {
         Self { send: BUFFER_DEFAULT, receive: BUFFER_DEFAULT }
@@ -182,7 +192,33 @@ pub fn open_for(address: &SocketAddress, buffers: SocketBuffers) -> io::Result<O
     Ok(socket)
 }
 
-/// Sets up a socket that was accepted.
+/// Opens a socket to be connected to `address` that carries one lane of a pair.
+///
+/// # Errors
+///
+/// As [`open_for`].
+pub fn open_lane(
+    address: &SocketAddress,
+    buffers: SocketBuffers,
+    watch: Watch,
+) -> io::Result<OwnedFd> {
+    let socket = open_for(address, buffers)?;
+    keep_alive(&socket, watch)?;
+    Ok(socket)
+}
+
+/// Sets up a socket that was accepted. Until it says otherwise it is watched like an Application
+/// lane.
+///
+/// # Errors
+///
+/// What setsockopt(2) says.
+pub fn prepare_accepted(socket: &OwnedFd, buffers: SocketBuffers) -> io::Result<()> {
+    prepare(socket, buffers)?;
+    keep_alive(socket, Watch::Application)
+}
+
+/// Sizes a socket's buffers, and has it send at once.
 ///
 /// # Errors
 ///

@@ -204,13 +204,9 @@ impl Settling<'_> {
             debug_assert!(false, "slot {} waits without a call", token.slot());
             return;
         };
-        let end = match refusal {
-            None => WaitEnd::Admitted(chain.push(record)),
-            Some(end) => {
-                settled.unsent.push(record);
-                end
-            }
-        };
+        let mut record = record;
+        let end = refusal.unwrap_or_else(|| WaitEnd::Admitted(chain.push(&mut record)));
+        settled.records.push(record);
         settled.admitted += u32::from(refusal.is_none());
         settled.wakers.extend(call.end(end));
     }
@@ -222,13 +218,13 @@ impl Settling<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     wakers: Vec<Waker>,
-    unsent: Vec<Outgoing>,
+    records: Vec<Outgoing>,
     pub(crate) admitted: u32,
 }
 
 impl Settled {
     pub(crate) fn finish(self) {
-        drop(self.unsent);
+        drop(self.records);
         for waker in self.wakers {
             waker.wake();
         }

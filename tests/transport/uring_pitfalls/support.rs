@@ -125,7 +125,7 @@ impl World {
         let Some(mut batch) = self.seen(socket).batch.take() else { return false };
         let sent = |note: &Note| if let Note::Sent(sent) = note { Some(*sent) } else { None };
         let bytes = self.seen(socket).notes.iter().rev().find_map(sent).unwrap().unwrap();
-        batch.advance(bytes as u64).for_each(drop);
+        batch.advance(bytes as u64);
         if batch.unsent() == 0 {
             return true;
         }

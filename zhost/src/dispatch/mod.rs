@@ -33,7 +33,7 @@ pub use gate::RunningLimit;
 pub(crate) use gate::StartGate;
 #[cfg(feature = "tokio")]
 pub(crate) use job::Job;
-pub(crate) use job::{HandlerFuture, Start};
+pub(crate) use job::{HandlerFuture, Start, caught};
 pub(crate) use local::LocalTasks;
 #[cfg(feature = "tokio")]
 pub(crate) use tokio_runner::{PairQueue, TokioRunner};

@@ -263,9 +263,10 @@ impl Claim<'_> {
         if shared.pending.admitted(*id, ordinal, deadline) {
             shared.bell.wake_by(deadline);
         }
-        let is_same_link = peer.state() == PeerState::Connected && peer.pairs() == *pairs;
-        if !is_same_link {
-            shared.pending.link_lost(peer.slot(), peer.application().lost_below());
+        let is_same_link = !matches!(peer.state(), PeerState::Disconnected | PeerState::Detached)
+            && peer.pairs() == *pairs;
+        if !is_same_link && ordinal < peer.application().lost_below() {
+            shared.pending.link_lost_for(*id);
         }
     }
 

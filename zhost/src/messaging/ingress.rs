@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use zcore::Instant;
 use zcore::wire::{Fault, Kind};
@@ -12,7 +12,7 @@ use ztransport::{CloseReason, DropReason, Expectation, Incoming, Ingress, Ordina
 use super::handler::HandlerJob;
 use super::message::Message;
 use super::reply::{DISGUISED, Duty};
-use crate::dispatch::LocalTasks;
+use crate::dispatch::{LocalTasks, caught};
 use crate::engine::{Executor, Shared};
 use crate::options::ReplyLane;
 
@@ -54,12 +54,11 @@ impl HostIngress {
 
     /// Takes over what other threads want to run on this shard.
     fn take_spawned(&mut self) {
-        let spawned = {
-            let mut spawned = self.shared.spawned.lock().unwrap_or_else(PoisonError::into_inner);
-            core::mem::take(&mut *spawned)
-        };
-        for make in spawned {
-            self.tasks.spawn(make());
+        for make in self.shared.take_spawned() {
+            // A panic ends the client code alone; whoever waits for it is told by its guard.
+            if let Some(future) = caught(make) {
+                self.tasks.spawn(future);
+            }
         }
     }
 }
@@ -74,7 +73,7 @@ impl Ingress for HostIngress {
             return;
         }
         let duty = match head.kind {
-            Kind::Request => Duty::to_answer(Arc::clone(&self.shared), Arc::clone(peer), head.id),
+            Kind::Request => Duty::to_answer(Arc::clone(&self.shared), Arc::clone(peer), &record),
             Kind::Send
             | Kind::Reply
             | Kind::ErrorReply
@@ -101,16 +100,16 @@ impl Ingress for HostIngress {
         }
     }
 
-    fn expects(&mut self, _peer: &Arc<Peer>, id: u64) -> Expectation {
-        let expectation = self.shared.pending.expects(id);
+    fn expects(&mut self, peer: &Arc<Peer>, id: u64) -> Expectation {
+        let expectation = self.shared.pending.expects(peer.slot(), id);
         if expectation == Expectation::Late {
             self.shared.counters.late_reply();
         }
         expectation
     }
 
-    fn complete(&mut self, _peer: &Arc<Peer>, record: Incoming) {
-        if !self.shared.pending.answer(record.head().id, record) {
+    fn complete(&mut self, peer: &Arc<Peer>, record: Incoming) {
+        if !self.shared.pending.answer(peer.slot(), record) {
             self.shared.counters.late_reply();
         }
     }

@@ -71,12 +71,13 @@ impl RequestCell {
 struct Slot {
     /// Raised each time the slot is taken; part of the id.
     generation: u64,
+    /// Whom the request of this generation went to; nobody else may answer it.
+    peer: u32,
     entry: Option<Entry>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    peer: u32,
     /// Its place in the Application lane, once it has one.
     ordinal: Option<Ordinal>,
     cell: Arc<RequestCell>,
@@ -113,13 +114,14 @@ impl Pending {
             slot
         } else {
             let slot = u32::try_from(table.slots.len()).ok().filter(|s| *s < PENDING_MAX)?;
-            table.slots.push(Slot { generation: 0, entry: None });
+            table.slots.push(Slot { generation: 0, peer, entry: None });
             slot
         };
         let cell = Arc::new(RequestCell::default());
-        let entry = Entry { peer, ordinal: None, cell: Arc::clone(&cell) };
+        let entry = Entry { ordinal: None, cell: Arc::clone(&cell) };
         let place = table.slots.get_mut(slot as usize)?;
         place.generation += 1;
+        place.peer = peer;
         place.entry = Some(entry);
         let id = (place.generation << SLOT_BITS) | u64::from(slot);
         table.open += 1;
@@ -141,21 +143,31 @@ impl Pending {
     }
 
     /// Whether a reply is wanted.
-    pub(crate) fn expects(&self, id: u64) -> Expectation {
-        let mut table = self.lock();
-        if table.entry(id).is_some() {
-            return Expectation::Wanted;
+    pub(crate) fn expects(&self, peer: u32, id: u64) -> Expectation {
+        let table = self.lock();
+        let generation = id >> SLOT_BITS;
+        let Some(slot) = table.slots.get(slot_of(id) as usize) else {
+            return Expectation::NeverIssued;
+        };
+        if slot.generation == generation && slot.peer == peer {
+            return if slot.entry.is_some() { Expectation::Wanted } else { Expectation::Late };
         }
-        let issued = table.slots.get(slot_of(id) as usize);
-        match issued.filter(|slot| (1..=slot.generation).contains(&(id >> SLOT_BITS))) {
-            Some(_) => Expectation::Late,
-            None => Expectation::NeverIssued,
+        // Whom an earlier request of the slot went to is not known any more.
+        if (1..slot.generation).contains(&generation) {
+            Expectation::Late
+        } else {
+            Expectation::NeverIssued
         }
     }
 
     /// Ends a request with its answer. `false` if it came too late.
-    pub(crate) fn answer(&self, id: u64, record: Incoming) -> bool {
-        let entry = self.lock().take(id);
+    pub(crate) fn answer(&self, peer: u32, record: Incoming) -> bool {
+        let entry = {
+            let mut table = self.lock();
+            let id = record.head().id;
+            let slot = table.slots.get(slot_of(id) as usize);
+            if slot.is_some_and(|slot| slot.peer == peer) { table.take(id) } else { None }
+        };
         let is_wanted = entry.is_some();
         if let Some(entry) = entry {
             entry.cell.end(RequestEnd::Answered(record));
@@ -186,14 +198,22 @@ impl Pending {
 
     /// Ends the requests of a peer that were handed to a connection which broke.
     pub(crate) fn link_lost(&self, peer: u32, handed_over: Ordinal) {
-        self.end_where(&RequestEnd::LinkLost, |entry| {
-            entry.peer == peer && entry.ordinal.is_some_and(|ordinal| ordinal < handed_over)
+        self.end_where(&RequestEnd::LinkLost, |slot, entry| {
+            slot.peer == peer && entry.ordinal.is_some_and(|ordinal| ordinal < handed_over)
         });
+    }
+
+    /// Ends one request that was handed to a connection which broke.
+    pub(crate) fn link_lost_for(&self, id: u64) {
+        let entry = self.lock().take(id);
+        if let Some(entry) = entry {
+            entry.cell.end(RequestEnd::LinkLost);
+        }
     }
 
     /// Ends every request, because the host ends.
     pub(crate) fn shut_down(&self) {
-        self.end_where(&RequestEnd::ShutDown, |_| true);
+        self.end_where(&RequestEnd::ShutDown, |_, _| true);
     }
 
     /// How many are pending.
@@ -201,12 +221,13 @@ impl Pending {
         self.lock().open
     }
 
-    fn end_where(&self, end: &RequestEnd, matches: impl Fn(&Entry) -> bool) {
+    fn end_where(&self, end: &RequestEnd, matches: impl Fn(&Slot, &Entry) -> bool) {
         let slots = self.lock().slots.len();
         for slot in 0..slots {
             let mut table = self.lock();
-            let entry = table.slots.get(slot).and_then(|slot| slot.entry.as_ref());
-            if entry.is_none_or(|entry| !matches(entry)) {
+            let place = table.slots.get(slot);
+            let found = place.and_then(|place| place.entry.as_ref().map(|entry| (place, entry)));
+            if found.is_none_or(|(place, entry)| !matches(place, entry)) {
                 continue;
             }
             let entry = table.take_slot(u32::try_from(slot).unwrap_or(u32::MAX));

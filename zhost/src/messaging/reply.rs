@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zcore::Family;
 use zcore::wire::{ErrorReply, Fault, Kind, RouteHash};
-use ztransport::{DropReason, Limit, Outgoing, Peer, Refusal, Submitted, WaitEnd};
+use ztransport::{DropReason, Incoming, Limit, Outgoing, Peer, Refusal, Submitted, WaitEnd};
 
 use super::payload::Payload;
 use crate::engine::Shared;
@@ -24,34 +24,50 @@ pub(crate) struct Duty {
     peer: Arc<Peer>,
     /// The id of the request, until it is answered.
     request: Option<u64>,
-    has_started: bool,
+    /// Which pair the request came over.
+    epoch: u64,
+    stage: DutyStage,
+}
+
+/// How far the handler of a duty has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum DutyStage {
+    /// It has not begun.
+    Waiting,
+    /// It has begun.
+    Begun,
+    /// Its outcome is known.
+    Over,
 }
 
 impl Duty {
     /// The duty for a one-way message.
     pub(crate) fn none(shared: Arc<Shared>, peer: Arc<Peer>) -> Self {
         shared.accept();
-        Self { shared, peer, request: None, has_started: false }
+        Self { shared, peer, request: None, epoch: 0, stage: DutyStage::Waiting }
     }
 
     /// The duty for a request.
-    pub(crate) fn to_answer(shared: Arc<Shared>, peer: Arc<Peer>, request: u64) -> Self {
+    pub(crate) fn to_answer(shared: Arc<Shared>, peer: Arc<Peer>, record: &Incoming) -> Self {
         shared.accept();
-        Self { shared, peer, request: Some(request), has_started: false }
+        let request = Some(record.head().id);
+        Self { shared, peer, request, epoch: record.epoch(), stage: DutyStage::Waiting }
     }
 
     /// Its handler is about to begin.
     pub(crate) const fn begin(&mut self) {
-        self.has_started = true;
+        self.stage = DutyStage::Begun;
     }
 
     /// A one-way message was handled.
-    pub(crate) fn done(self) {
+    pub(crate) fn done(mut self) {
+        self.stage = DutyStage::Over;
         self.shared.counters.handled();
     }
 
     /// Answers a request.
     pub(crate) async fn reply(mut self, payload: Payload) {
+        self.stage = DutyStage::Over;
         let Some(id) = self.request.take() else { return };
         self.shared.counters.handled();
         let Payload { content, bytes } = payload;
@@ -65,6 +81,7 @@ impl Duty {
 
     /// Answers a request with a fault, or counts a message that could not be handled.
     pub(crate) async fn fail(mut self, fault: Fault) {
+        self.stage = DutyStage::Over;
         let Some(id) = self.request.take() else {
             let reason = match fault {
                 Fault::NotFound => DropReason::NoHandler,
@@ -85,10 +102,11 @@ impl Duty {
     fn answer_by_itself(&self, id: u64) {
         let fault =
             if self.shared.is_draining() { Fault::ShuttingDown } else { Fault::InternalFailure };
-        let record = error_record(id, ErrorReply { fault, started: self.has_started });
+        let record =
+            error_record(id, ErrorReply { fault, started: self.stage == DutyStage::Begun });
         let limit = Limit::Within(self.shared.settings.send_timeout);
         // There is nobody left to wait for room.
-        match self.peer.completion().submit(record, Family::Reply, limit) {
+        match self.peer.completion().submit_reply(record, limit, self.epoch) {
             Submitted::Admitted(_) => {}
             Submitted::Waiting(_) | Submitted::Refused(_) => self.shared.counters.reply_lost(),
         }
@@ -104,7 +122,7 @@ impl Duty {
     async fn submit(&self, record: Outgoing) -> Result<(), Fault> {
         let limit = Limit::Within(self.shared.settings.send_timeout);
         let submitted = match self.shared.settings.reply_lane {
-            ReplyLane::Completion => self.peer.completion().submit(record, Family::Reply, limit),
+            ReplyLane::Completion => self.peer.completion().submit_reply(record, limit, self.epoch),
             ReplyLane::Application => {
                 let disguised = Outgoing { kind: Kind::Send, route: DISGUISED, ..record };
                 self.peer.application().submit(disguised, Family::Reply, limit)
@@ -117,7 +135,7 @@ impl Duty {
                 WaitEnd::Expired | WaitEnd::Ended(_) => Err(Fault::InternalFailure),
             },
             Submitted::Refused(Refusal::TooLarge) => Err(Fault::MessageTooLarge),
-            Submitted::Refused(Refusal::WaitSpaceFull | Refusal::Ended(_)) => {
+            Submitted::Refused(Refusal::WaitSpaceFull | Refusal::Ended(_) | Refusal::Stale) => {
                 Err(Fault::InternalFailure)
             }
         }
@@ -126,8 +144,13 @@ impl Duty {
 
 impl Drop for Duty {
     fn drop(&mut self) {
-        if let Some(id) = self.request.take() {
-            self.answer_by_itself(id);
+        match self.request.take() {
+            Some(id) => self.answer_by_itself(id),
+            // The host ended before its handler began, or cut it off.
+            None if self.stage != DutyStage::Over && self.shared.is_draining() => {
+                self.shared.counters.dropped(1, DropReason::Shutdown);
+            }
+            None => {}
         }
         self.shared.settle();
     }

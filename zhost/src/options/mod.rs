@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use zcore::{
     ApplicationJobQueueProfile, ByteCount, Family, HighWaterMark, PermitLimit, Quota, Thresholds,
-    Timeout, limits,
+    ThresholdsError, Timeout, limits,
 };
 use ztransport::limits::{PEERS_DEFAULT, PEERS_MAX};
 use ztransport::socket::SocketBuffers;
@@ -113,10 +113,7 @@ impl Options {
     /// Checks every option and says all that is wrong at once.
     pub(crate) fn check(&self, errors: &mut ConfigErrors) -> Option<Settings> {
         let permit_limit = self.permit_limit(errors);
-        let thresholds = errors.take(
-            "job_queue_pause_percent, job_queue_resume_percent",
-            Thresholds::new(self.job_queue_pause_percent, self.job_queue_resume_percent),
-        );
+        let thresholds = self.thresholds(errors);
         let send_timeout = errors
             .timeout("default_socket_send_timeout", Timeout::new(self.default_socket_send_timeout));
         let request_timeout =
@@ -155,6 +152,23 @@ impl Options {
                 .and_then(|processors| u32::try_from(processors.get()).ok())
                 .unwrap_or(1);
             Some(PermitLimit::automatic(processors, self.application_job_queue_profile))
+        }
+    }
+
+    /// Each percentage by itself first: one that is out of range does not hide the other.
+    fn thresholds(&self, errors: &mut ConfigErrors) -> Option<Thresholds> {
+        let (pause, resume) = (self.job_queue_pause_percent, self.job_queue_resume_percent);
+        errors.range("job_queue_pause_percent", pause.into(), 1..=100, " %");
+        errors.range("job_queue_resume_percent", resume.into(), 0..=99, " %");
+        match Thresholds::new(pause, resume) {
+            Ok(thresholds) => Some(thresholds),
+            Err(error @ ThresholdsError::ResumeNotBelowPause { .. }) => {
+                errors.push(ConfigError::new("job_queue_resume_percent", error.to_string()));
+                None
+            }
+            Err(
+                ThresholdsError::PauseOutOfRange { .. } | ThresholdsError::ResumeOutOfRange { .. },
+            ) => None,
         }
     }
 

@@ -49,16 +49,19 @@ impl SelectOne {
         for candidate in candidates.iter_mut() {
             candidate.state = candidate.peer.state();
         }
-        choose(&mut candidates, PeerState::Connected)
-            .or_else(|| choose(&mut candidates, PeerState::Disconnected))
+        choose(&mut candidates, |state| state == PeerState::Connected)
+            .or_else(|| choose(&mut candidates, |state| state != PeerState::Detached))
     }
 }
 
-fn choose(candidates: &mut [Candidate], state: PeerState) -> Option<Arc<Peer>> {
+fn choose(
+    candidates: &mut [Candidate],
+    is_candidate: impl Fn(PeerState) -> bool,
+) -> Option<Arc<Peer>> {
     let mut total: i64 = 0;
     let mut best: Option<(usize, i64)> = None;
     for (index, candidate) in candidates.iter_mut().enumerate() {
-        if candidate.weight == 0 || candidate.state != state {
+        if candidate.weight == 0 || !is_candidate(candidate.state) {
             continue;
         }
         candidate.gathered += i64::from(candidate.weight);

@@ -63,7 +63,7 @@ pub(super) struct Connections<I> {
     /// Peers with ready records, the one served longest ago first (D-23).
     pub(super) active: VecDeque<u32>,
     pub(super) permits: Vec<Permit>,
-    /// Accepted connections that have not joined a pair.
+    /// Accepted connections that have not joined a pair, those that were refused included.
     pub(super) strangers: usize,
 }
 
@@ -144,11 +144,12 @@ impl<I: Ingress> Connections<I> {
 
     /// Hands records over, runs handlers and timers. Whether work is left.
     pub(super) fn run(&mut self) -> bool {
+        let phase = self.phase;
         self.run_timers();
         let has_records = self.hand_over();
         let has_jobs = self.ingress.run(self.now);
         self.step_drain();
-        has_records || has_jobs
+        has_records || has_jobs || self.phase != phase
     }
 
     pub(super) fn next_intent(&mut self) -> Option<Intent> {
@@ -220,6 +221,12 @@ impl<I: Ingress> Connections<I> {
         Some((link, remote, &mut self.ingress))
     }
 
+    pub(super) fn forget_remote(&mut self, peer: u32) {
+        if let Some(place) = self.remotes.get_mut(index(peer)) {
+            *place = None;
+        }
+    }
+
     pub(super) fn remotes(&self) -> impl Iterator<Item = &Remote> {
         self.remotes.iter().flatten()
     }
@@ -234,7 +241,11 @@ impl<I: Ingress> Connections<I> {
             self.links.resize_with(slot + 1, || None);
         }
         if let Some(place) = self.links.get_mut(slot) {
-            debug_assert!(place.is_none(), "slot {slot} was not closed");
+            // The driver may hand a slot out again before it has said that it closed.
+            debug_assert!(
+                place.as_ref().is_none_or(|old| matches!(old.stage, Stage::Closing { .. })),
+                "slot {slot} is in use"
+            );
             *place = Some(link);
         }
     }
@@ -268,11 +279,12 @@ impl<I: Ingress> Connections<I> {
         let Some(link) = self.link(socket) else { return };
         match link.stage {
             Stage::Closing { .. } => {}
-            Stage::Accepted { .. } | Stage::Lingering { peer: None } => {
+            Stage::Accepted { .. } => {
                 self.ingress.rejected(reason);
-                self.strangers = self.strangers.saturating_sub(1);
                 self.shut(socket);
             }
+            // It was counted when it was refused.
+            Stage::Lingering { peer: None } => self.shut(socket),
             Stage::Connecting { peer }
             | Stage::Greeting { peer }
             | Stage::Joined { peer }
@@ -283,9 +295,14 @@ impl<I: Ingress> Connections<I> {
     /// Closes one connection at once.
     pub(super) fn shut(&mut self, socket: SocketId) {
         let Some(link) = self.link(socket) else { return };
+        let (peer, is_stranger) = (link.stage.peer(), link.stage.is_stranger());
         if !matches!(link.stage, Stage::Closing { .. }) {
-            link.stage = Stage::Closing { peer: link.stage.peer() };
+            link.stage = Stage::Closing { peer };
             self.push(Op::Close { socket });
+        }
+        if is_stranger {
+            debug_assert!(self.strangers > 0, "{socket:?} was counted");
+            self.strangers = self.strangers.saturating_sub(1);
         }
     }
 

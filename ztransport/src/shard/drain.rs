@@ -16,8 +16,8 @@ use crate::ingress::{DropReason, Ingress};
 use crate::limits::LINGER_MAX;
 use crate::link::{Receiving, Stage};
 use crate::op::Op;
-use crate::pair::{PairPhase, Remote};
-use crate::record::Outgoing;
+use crate::pair::{Pair, PairPhase, Remote};
+use crate::record::{Incoming, Outgoing};
 use crate::token::SocketId;
 
 impl<I: Ingress> Connections<I> {
@@ -33,24 +33,36 @@ impl<I: Ingress> Connections<I> {
         }
     }
 
-    /// Begins to drain.
+    /// Begins to drain, or moves the deadline forward.
     pub(super) fn drain(&mut self, deadline: Instant) {
-        if !self.is_serving() {
-            return;
+        match self.phase {
+            Phase::Serving => {}
+            Phase::Draining(earlier) => {
+                self.phase = Phase::Draining(deadline.min(earlier));
+                return;
+            }
+            Phase::Lingering(earlier) => {
+                self.phase = Phase::Lingering(deadline.min(earlier));
+                return;
+            }
         }
         self.phase = Phase::Draining(deadline);
         self.close_listeners();
-        let peers: Vec<_> = self.remotes().map(|remote| Arc::clone(&remote.peer)).collect();
+        let peers: Vec<_> = self.remotes().map(|remote| remote.peer.slot()).collect();
         for peer in peers {
-            let is_up = self.remote(peer.slot()).is_some_and(|remote| remote.is_up());
-            if is_up {
-                let none = RouteHash::default();
-                let goodbye = Outgoing::new(Kind::Goodbye, 0, none, goodbye_payload());
-                peer.application().submit_control(goodbye);
-                self.flush(peer.slot(), Lane::Application);
-            } else {
-                self.end_pair(peer.slot(), CloseReason::Shutdown);
-            }
+            self.say_goodbye(peer);
+        }
+    }
+
+    /// Says behind the last message that there are no more, if there is a pair to say it to.
+    pub(super) fn say_goodbye(&mut self, peer: u32) {
+        let Some(remote) = self.remote(peer) else { return };
+        // A peer that has said it itself has half-closed, or will.
+        if remote.pair.is_some_and(|pair| pair.phase == PairPhase::Up) {
+            let none = RouteHash::default();
+            let goodbye = Outgoing::new(Kind::Goodbye, 0, none, goodbye_payload());
+            remote.peer.application().submit_control(goodbye);
+            self.flush(peer, Lane::Application);
         }
     }
 
@@ -68,13 +80,20 @@ impl<I: Ingress> Connections<I> {
         }
     }
 
-    /// The peer drains: send it no more, once what the kernel has is gone.
+    /// The peer drains: send it no more, once what the kernel has is gone. A host that drains itself
+    /// still sends what it holds: the peer reads to the end.
     pub(super) fn take_goodbye(&mut self, peer: u32) {
+        let is_draining = !self.is_serving();
         let Some(remote) = self.remote(peer) else { return };
         let Some(pair) = remote.pair.as_mut().filter(|pair| pair.phase == PairPhase::Up) else {
             return;
         };
+        if is_draining {
+            pair.phase = PairPhase::Left;
+            return;
+        }
         pair.phase = PairPhase::Leaving;
+        remote.peer.set_leaving();
         remote.peer.application().link_down();
         self.finish_goodbye(peer);
     }
@@ -96,14 +115,15 @@ impl<I: Ingress> Connections<I> {
     /// Sends nothing more on a connection, and closes it at the peer's end of stream.
     pub(super) fn linger(&mut self, socket: SocketId) {
         let Some(link) = self.link(socket) else { return };
-        if matches!(link.stage, Stage::Closing { .. } | Stage::Lingering { .. }) {
-            return;
+        match link.stage {
+            Stage::Closing { .. } | Stage::Lingering { .. } => return,
+            Stage::Connecting { .. } | Stage::Greeting { .. } => {
+                self.shut(socket);
+                return;
+            }
+            Stage::Accepted { .. } | Stage::Joined { .. } => {}
         }
-        let is_stranger = link.stage.peer().is_none();
         link.stage = Stage::Lingering { peer: link.stage.peer() };
-        if is_stranger {
-            self.strangers = self.strangers.saturating_sub(1);
-        }
         self.finish_lingering(socket);
     }
 
@@ -122,33 +142,47 @@ impl<I: Ingress> Connections<I> {
 
     /// Counts what the deadline of the drain cut off. The last call of a shard.
     pub(super) fn abandon(&mut self) {
-        let peers: Vec<_> = self.remotes().map(|remote| Arc::clone(&remote.peer)).collect();
-        for peer in peers {
+        let is_message = |record: &&Incoming| !record.head().kind.is_control();
+        let peers: Vec<_> = self
+            .remotes()
+            .map(|remote| {
+                let unhandled = remote.ready.iter().filter(is_message).count() as u64;
+                (Arc::clone(&remote.peer), unhandled)
+            })
+            .collect();
+        for (peer, unhandled) in peers {
             self.end_pair(peer.slot(), CloseReason::Shutdown);
-            let dropped =
+            let unsent =
                 peer.application().end(Ending::Detached) + peer.completion().end(Ending::Detached);
-            if dropped > 0 {
-                self.ingress.dropped(&peer, dropped, DropReason::Shutdown);
+            if unsent + unhandled > 0 {
+                self.ingress.dropped(&peer, unsent + unhandled, DropReason::Shutdown);
             }
         }
     }
 
     /// Everything admitted is sent, everything received is handled, and each peer knows.
     fn is_drained(&self) -> bool {
-        self.ingress.is_idle()
-            && self.remotes().all(|remote| {
-                let peer = &remote.peer;
-                let is_quiet = remote.ready.is_empty() && remote.receive.counts().records == 0;
-                let is_sent = !remote.is_up()
-                    || (peer.application().is_flushed() && peer.completion().is_flushed());
-                is_quiet && is_sent && (!remote.is_up() || self.has_answered(remote))
-            })
+        self.ingress.is_idle() && self.remotes().all(|remote| self.has_settled(remote))
     }
 
-    fn has_answered(&self, remote: &Remote) -> bool {
-        let Some(pair) = remote.pair else { return true };
-        self.links()
-            .any(|link| link.socket == pair.application && link.receiving == Receiving::Ended)
+    fn has_settled(&self, remote: &Remote) -> bool {
+        let peer = &remote.peer;
+        if !remote.ready.is_empty() || remote.receive.counts().records > 0 {
+            return false;
+        }
+        match remote.pair.filter(Pair::is_up) {
+            Some(pair) => {
+                peer.application().is_flushed()
+                    && peer.completion().is_flushed()
+                    && (pair.has_goodbye() || self.is_ended(pair.application))
+            }
+            // What is held for a peer that only dials itself cannot leave any more.
+            None => remote.dial.is_none() || peer.application().is_flushed(),
+        }
+    }
+
+    fn is_ended(&self, socket: SocketId) -> bool {
+        self.links().any(|link| link.socket == socket && link.receiving == Receiving::Ended)
     }
 }
 

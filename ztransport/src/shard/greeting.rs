@@ -15,6 +15,7 @@ use crate::limits::{GREETING_TIMEOUT, HALF_PAIRS_MAX, OUTSTANDING_MAX};
 use crate::link::{Link, Stage};
 use crate::op::Op;
 use crate::pair::{Origin, Pair, PairPhase};
+use crate::socket::Watch;
 use crate::token::SocketId;
 
 impl<I: Ingress> Connections<I> {
@@ -79,6 +80,7 @@ impl<I: Ingress> Connections<I> {
                     self.say(socket, &answer);
                 }
                 if hello.lane == Lane::Completion {
+                    self.push(Op::Watch { socket, watch: Watch::Completion });
                     // Replies must not wait for buffers that data has taken: change the group.
                     self.pause(socket);
                     self.pair_up(peer, hello);
@@ -113,6 +115,7 @@ impl<I: Ingress> Connections<I> {
                 let pair = Pair {
                     id: hello.pair,
                     generation: hello.generation,
+                    incarnation: hello.incarnation,
                     origin: Origin::Accepted,
                     application: socket,
                     completion: None,
@@ -166,9 +169,12 @@ impl<I: Ingress> Connections<I> {
         if pair.id == hello.pair {
             return Err(Refusal::DuplicatePair);
         }
+        // A peer that has given our pair up dials with a higher generation, or as another process.
+        let is_newer = pair.is_up()
+            && (hello.generation > pair.generation || hello.incarnation != pair.incarnation);
         match pair.origin {
             // Both sides dial: the pair of the smaller node id stays.
-            Origin::Dialed if is_smaller => Err(Refusal::SimultaneousDial),
+            Origin::Dialed if is_smaller && !is_newer => Err(Refusal::SimultaneousDial),
             // The peer has given its old pair up, or it would not dial.
             Origin::Dialed | Origin::Accepted => {
                 self.end_pair(peer, CloseReason::Replaced);
@@ -222,6 +228,7 @@ impl<I: Ingress> Connections<I> {
         let pair = Pair {
             id: hello.pair,
             generation: hello.generation,
+            incarnation: hello.incarnation,
             origin: Origin::Accepted,
             application: socket,
             completion: None,

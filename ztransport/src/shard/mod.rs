@@ -66,7 +66,7 @@ pub struct TopologyPlan {
 }
 
 /// How a host ends a shard, and sees that it has ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ShardControl {
     phase: AtomicU8,
     deadline: AtomicU64,
@@ -76,11 +76,17 @@ const RUNNING: u8 = 0;
 const DRAINING: u8 = 1;
 const STOPPED: u8 = 2;
 
+impl Default for ShardControl {
+    fn default() -> Self {
+        Self { phase: AtomicU8::new(RUNNING), deadline: AtomicU64::new(u64::MAX) }
+    }
+}
+
 impl ShardControl {
     /// Asks the shard to send what was admitted, finish what was accepted, and end by `deadline`.
-    /// Knock at its doorbell afterwards.
+    /// Asked again, it may only end earlier. Knock at its doorbell afterwards.
     pub fn drain(&self, deadline: Instant) {
-        self.deadline.store(deadline.as_nanos(), Ordering::Relaxed);
+        self.deadline.fetch_min(deadline.as_nanos(), Ordering::Relaxed);
         let from = RUNNING;
         let moved =
             self.phase.compare_exchange(from, DRAINING, Ordering::Release, Ordering::Relaxed);
@@ -178,13 +184,13 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
                 Intent::Adopt { topology, connection } => {
                     // A connection that broke already, or finds no place, is closed by its drop: the
                     // peer tries again with a growing delay.
-                    let prepared = socket::prepare(&connection, connections.buffers());
+                    let prepared = socket::prepare_accepted(&connection, connections.buffers());
                     if let Some(Ok(socket)) = prepared.ok().map(|()| driver.adopt(connection)) {
                         connections.accepted(topology, socket);
                     }
                 }
                 Intent::Dial { peer, lane, address } => {
-                    let opened = socket::open_for(&address, connections.buffers());
+                    let opened = socket::open_lane(&address, connections.buffers(), lane.into());
                     match opened.map(|socket| driver.adopt(socket)) {
                         Ok(Ok(socket)) => connections.dialing(peer, lane, socket, address),
                         Ok(Err(_)) | Err(_) => connections.dial_failed(peer),

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use zcore::wire::{Hello, Lane};
+use zcore::wire::{Hello, Lane, TopologyKind};
 use zcore::{ByteCount, Ending};
 
-use super::connections::{Connections, Intent};
+use super::connections::{Connections, Intent, Phase};
 use super::greeting::fresh_pair_id;
 use super::timers::Timer;
 use crate::close::CloseReason;
 use crate::ingress::{DropReason, Ingress};
-use crate::limits::{CONNECT_TIMEOUT, GREETING_TIMEOUT, PROBE_INTERVAL};
+use crate::limits::{CONNECT_TIMEOUT, GREETING_TIMEOUT};
 use crate::link::{Link, Stage};
 use crate::op::Op;
 use crate::pair::{Origin, Pair, PairPhase};
@@ -24,7 +24,7 @@ const LANES: [Lane; 2] = [Lane::Application, Lane::Completion];
 impl<I: Ingress> Connections<I> {
     /// Dials a peer whose time has come, unless it is there already.
     pub(super) fn dial(&mut self, peer: u32) {
-        let is_serving = self.is_serving();
+        let may_dial = self.may_dial(peer);
         let now = self.now;
         let Some(remote) = self.remote(peer) else { return };
         let Some(dial) = &mut remote.dial else { return };
@@ -32,11 +32,22 @@ impl<I: Ingress> Connections<I> {
             return;
         }
         dial.at = None;
-        if !is_serving || remote.pair.is_some() {
+        if !may_dial || remote.pair.is_some() {
             return;
         }
         let address = dial.address.clone();
         self.intend(Intent::Dial { peer, lane: Lane::Application, address });
+    }
+
+    /// A host that drains connects only to peers for which it still holds messages (D-19).
+    fn may_dial(&mut self, peer: u32) -> bool {
+        let phase = self.phase;
+        let Some(remote) = self.remote(peer) else { return false };
+        match phase {
+            Phase::Serving => true,
+            Phase::Draining(_) => !remote.peer.application().is_flushed(),
+            Phase::Lingering(_) => false,
+        }
     }
 
     /// The Application lane is greeted: dial the other one, to the same shard.
@@ -91,6 +102,7 @@ impl<I: Ingress> Connections<I> {
         let Some(remote) = self.remote(peer) else { return };
         let Some(pair) = &mut remote.pair else { return };
         pair.phase = PairPhase::Up;
+        pair.incarnation = hello.incarnation;
         let pair = *pair;
         if let Some(dial) = &mut remote.dial {
             dial.backoff.reset();
@@ -104,7 +116,10 @@ impl<I: Ingress> Connections<I> {
         shared.application().link_up();
         shared.completion().link_up();
         self.ingress.link_up(&shared);
-        self.timers.insert((now.saturating_add(PROBE_INTERVAL), Timer::Liveness(peer)));
+        self.watch_liveness(peer);
+        if !self.is_serving() {
+            self.say_goodbye(peer);
+        }
         for (lane, wire_limits) in limits {
             let Some(socket) = pair.socket(lane) else { continue };
             if let Some(link) = self.link(socket) {
@@ -125,9 +140,20 @@ impl<I: Ingress> Connections<I> {
                 self.drop_unfinished(socket);
                 self.shut(socket);
             }
+            if let Some(remote) = self.remote(peer) {
+                remote.forget_controls();
+                shared.publish(&remote.receive);
+            }
             if pair.is_up() {
                 let handed_over = shared.application().link_down();
-                shared.completion().link_down();
+                // Whoever waits for these replies has ended its requests, or is gone.
+                let (epoch, lost) = shared.completion().restart();
+                if let Some(remote) = self.remote(peer) {
+                    remote.epoch = epoch;
+                }
+                if lost > 0 {
+                    self.ingress.dropped(&shared, lost, DropReason::ConnectionLost);
+                }
                 shared.set_disconnected();
                 self.ingress.link_down(&shared, handed_over, reason);
             } else {
@@ -135,6 +161,25 @@ impl<I: Ingress> Connections<I> {
             }
         }
         self.plan_dial(peer);
+        self.forget_client(peer);
+    }
+
+    /// Forgets a client of a ClientServer channel that is gone, once what it sent is handled: this
+    /// host never calls it, and another client may need its place (D-26).
+    pub(super) fn forget_client(&mut self, peer: u32) {
+        let Some(remote) = self.remote(peer) else { return };
+        let is_gone = remote.pair.is_none() && remote.dial.is_none() && remote.ready.is_empty();
+        let (shared, source) = (Arc::clone(&remote.peer), remote.source);
+        let topology = self.plan.topologies.get(usize::from(shared.topology()));
+        let is_client = topology.is_some_and(|plan| plan.kind == TopologyKind::ClientServer);
+        if is_gone && is_client && self.is_serving() {
+            shared.set_detached();
+            shared.application().end(Ending::Detached);
+            shared.completion().end(Ending::Detached);
+            self.plan.permits.unregister(source, self.now);
+            self.forget_remote(peer);
+            self.plan.peers.remove(&shared);
+        }
     }
 
     /// Detaches a peer for good: its waiting calls end, its queued records are dropped and counted
@@ -162,6 +207,7 @@ impl<I: Ingress> Connections<I> {
         remote.pair = Some(Pair {
             id,
             generation: remote.generation,
+            incarnation: 0,
             origin: Origin::Dialed,
             application: socket,
             completion: None,
@@ -184,7 +230,7 @@ impl<I: Ingress> Connections<I> {
 
     fn plan_dial(&mut self, peer: u32) {
         let now = self.now;
-        if !self.is_serving() {
+        if !self.may_dial(peer) {
             return;
         }
         let Some(dial) = self.remote(peer).and_then(|remote| remote.dial.as_mut()) else { return };

@@ -63,15 +63,15 @@ impl<I: Ingress> Connections<I> {
     pub(super) fn peer_ended(&mut self, socket: SocketId) {
         let is_draining = !self.is_serving();
         let Some(link) = self.link(socket) else { return };
-        if link.inbound.has_carry() || link.inbound.is_blocked() {
+        let (stage, lane) = (link.stage, link.lane);
+        let is_joined = matches!(stage, Stage::Joined { .. });
+        if is_joined && (link.inbound.has_carry() || link.inbound.is_blocked()) {
             return;
         }
-        let (stage, lane) = (link.stage, link.lane);
         match stage {
-            Stage::Joined { peer } if is_draining && lane == Lane::Application => {
-                // It answered our goodbye: it sends no more, and still takes our replies.
-                debug_assert!(self.remote(peer).is_some(), "peer {peer} has a connection");
-            }
+            // Behind a goodbye of either side only the messages end; replies still flow.
+            Stage::Joined { peer }
+                if lane == Lane::Application && (is_draining || self.has_goodbye(peer)) => {}
             Stage::Joined { peer } => self.end_pair(peer, CloseReason::PeerClosed),
             Stage::Lingering { .. } => self.shut(socket),
             Stage::Accepted { .. } | Stage::Connecting { .. } | Stage::Greeting { .. } => {
@@ -79,6 +79,10 @@ impl<I: Ingress> Connections<I> {
             }
             Stage::Closing { .. } => {}
         }
+    }
+
+    fn has_goodbye(&mut self, peer: u32) -> bool {
+        self.remote(peer).and_then(|remote| remote.pair).is_some_and(|pair| pair.has_goodbye())
     }
 
     /// Puts a peer with ready records into the line of those to be served.
@@ -124,6 +128,7 @@ impl<I: Ingress> Connections<I> {
         if let (true, Some(socket)) = (may_resume, application) {
             self.resume(socket);
         }
+        self.forget_client(peer);
     }
 
     /// The receive queue gives its charge back before the handler begins (B-08).
@@ -173,7 +178,8 @@ impl<I: Ingress> Connections<I> {
         match link.lane {
             Lane::Application => {
                 let receive = &mut remote.receive;
-                let mut gate = ApplicationGate { receive, ready: &mut remote.ready };
+                let (ready, epoch) = (&mut remote.ready, remote.epoch);
+                let mut gate = ApplicationGate { receive, ready, epoch };
                 match fresh {
                     Some(bytes) => link.inbound.feed(bytes, &mut gate),
                     None => link.inbound.resume(&mut gate),

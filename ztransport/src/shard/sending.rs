@@ -53,7 +53,7 @@ impl<I: Ingress> Connections<I> {
         let shared = Arc::clone(&remote.peer);
         let is_greeting = batch.unsent_records().is_empty();
         if is_greeting {
-            drop(batch.advance(taken));
+            batch.advance(taken);
         } else {
             send_lane(&shared, lane).sent(&mut batch, taken);
         }

@@ -60,7 +60,7 @@ impl<I: Ingress> Connections<I> {
                 Timer::Accept(_) => {}
                 Timer::Dial(peer) => self.dial(peer),
                 Timer::Greeting(socket) => self.end_greeting(socket),
-                Timer::Liveness(peer) => self.check_liveness(peer),
+                Timer::Liveness(peer) => self.check_liveness(peer, at),
             }
         }
         if self.is_timekeeper() {
@@ -105,9 +105,17 @@ impl<I: Ingress> Connections<I> {
     }
 
     /// Silence counts only while this side reads: a paused lane says nothing about its peer (D-16).
-    fn check_liveness(&mut self, peer: u32) {
+    ///
+    /// A probe goes out whatever comes in: a peer that is full answers none of ours for as long as
+    /// they wait behind its data, and must hear of us even so.
+    fn check_liveness(&mut self, peer: u32, at: Instant) {
         let now = self.now;
         let Some(remote) = self.remote(peer) else { return };
+        // The pair that this timer was set for may be gone, and its successor has its own.
+        if remote.liveness_at != Some(at) {
+            return;
+        }
+        remote.liveness_at = None;
         let Some(pair) = remote.pair.filter(Pair::is_up) else { return };
         let shared = Arc::clone(&remote.peer);
         let Some(link) = self.link(pair.application) else { return };
@@ -119,11 +127,17 @@ impl<I: Ingress> Connections<I> {
             self.end_pair(peer, CloseReason::Silent);
             return;
         }
-        if silence >= PROBE_INTERVAL {
-            let none = RouteHash::default();
-            shared.application().submit_control(Outgoing::new(Kind::Probe, 0, none, Bytes::new()));
-            self.flush(peer, Lane::Application);
-        }
-        self.timers.insert((now.saturating_add(PROBE_INTERVAL), Timer::Liveness(peer)));
+        let none = RouteHash::default();
+        shared.application().submit_control(Outgoing::new(Kind::Probe, 0, none, Bytes::new()));
+        self.flush(peer, Lane::Application);
+        self.watch_liveness(peer);
+    }
+
+    /// Looks at a peer again after the probe interval, and at no other time.
+    pub(super) fn watch_liveness(&mut self, peer: u32) {
+        let at = self.now.saturating_add(PROBE_INTERVAL);
+        let Some(remote) = self.remote(peer) else { return };
+        remote.liveness_at = Some(at);
+        self.timers.insert((at, Timer::Liveness(peer)));
     }
 }

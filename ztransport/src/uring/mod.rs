@@ -115,9 +115,10 @@ impl Uring {
         let explained = |error: io::Error| explain(errno(&error), machine);
         let buffers = u32::from(application_buffers) + u32::from(completion_buffers);
         let completions = limits::completions(sockets_max, buffers);
-        let ring = Ring::new(limits::SUBMISSIONS, completions).map_err(explained)?;
         let buffers = |count| BufferRing::new(count).ok_or_else(|| explained(Errno::NOMEM.into()));
         let groups = [buffers(application_buffers)?, buffers(completion_buffers)?];
+        // Behind the groups: if this function returns early, the ring is dropped first.
+        let ring = Ring::new(limits::SUBMISSIONS, completions).map_err(explained)?;
         for (id, group) in (0..).zip(&groups) {
             // SAFETY: `groups` goes into the driver and is freed after `unregister`, or never. If
             // this function returns early the ring goes first, with nothing in flight.

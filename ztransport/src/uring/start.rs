@@ -10,7 +10,7 @@ use rustix::net::{SendFlags, Shutdown, SocketFlags};
 use crate::batch::Batch;
 use crate::event::Event;
 use crate::op::{BufferGroup, Op};
-use crate::socket::SocketAddress;
+use crate::socket::{self, SocketAddress, Watch};
 use crate::token::SocketId;
 
 use super::Uring;
@@ -23,6 +23,10 @@ impl Uring {
             Op::Accept { listener } => self.start_accept(listener),
             Op::Connect { socket, address } => self.start_connect(socket, &address),
             Op::Receive { socket, group } => self.start_receive(socket, group),
+            Op::Watch { socket, watch } => {
+                self.watch(socket, watch);
+                Ok(())
+            }
             Op::PauseReceive { socket } => self.pause_receive(socket),
             Op::Send { socket, batch } => self.start_send(socket, batch),
             Op::ShutdownWrite { socket } => {
@@ -62,6 +66,13 @@ impl Uring {
         // SAFETY: The address is boxed in the socket's entry, which keeps it until `connected`
         // has the final completion.
         unsafe { self.submit(socket, Kind::Connect, connect) }
+    }
+
+    /// An error means that there is no connection, and its other operations say so.
+    fn watch(&mut self, socket: SocketId, watch: Watch) {
+        if let Some(entry) = self.open(socket) {
+            socket::keep_alive(&entry.socket, watch).ok();
+        }
     }
 
     fn start_receive(&mut self, socket: SocketId, group: BufferGroup) -> io::Result<()> {
@@ -194,4 +205,30 @@ const fn group_id(group: BufferGroup) -> u16 {
 /// Flags as `io_uring`'s older operations take them.
 const fn bits(flags: u32) -> i32 {
     flags.cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::driver::Driver;
+    use crate::op::Op;
+    use crate::socket::{SocketBuffers, Watch, open_for};
+    use crate::uring::{Uring, UringOptions};
+    use rustix::net::sockopt;
+
+    #[test]
+    fn a_watched_socket_is_kept_alive_as_its_lane_needs() {
+        // Without a ring there is nothing to show.
+        let Ok(mut uring) = Uring::new(UringOptions::default()) else { return };
+        for (watch, timeout_ms) in [(Watch::Application, 0), (Watch::Completion, 15_000)] {
+            let address = "127.0.0.1:0".parse().unwrap();
+            let seen = open_for(&address, SocketBuffers::default()).unwrap();
+            let socket = uring.adopt(seen.try_clone().unwrap()).unwrap();
+            assert!(!sockopt::socket_keepalive(&seen).unwrap(), "not yet");
+            uring.push(Op::Watch { socket, watch }).unwrap();
+            assert!(sockopt::socket_keepalive(&seen).unwrap(), "{watch:?}");
+            assert_eq!(sockopt::tcp_user_timeout(&seen).unwrap(), timeout_ms, "{watch:?}");
+            uring.push(Op::Close { socket }).unwrap();
+            uring.push(Op::Watch { socket, watch }).unwrap();
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! standard input and output.
 
 use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ pub(super) struct ReceiverSetup {
     pub(super) receive_hwm_bytes: u64,
     pub(super) max_jobs: u32,
     pub(super) producers: u32,
+    /// Where to listen.
+    pub(super) address: String,
+    /// Where to write down what is handled, so that it outlives the process.
+    pub(super) journal: Option<PathBuf>,
 }
 
 /// From the receiver to the sender.

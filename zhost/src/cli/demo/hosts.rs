@@ -44,7 +44,7 @@ pub(super) struct ReceivingHost {
 }
 
 impl ReceivingHost {
-    /// Starts the host; it listens on a free port of the loopback interface.
+    /// Starts the host; it listens where `setup` says.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl ReceivingHost {
         let own = Arc::new(OnceLock::<Weak<Host>>::new());
         let channel = ChannelServer::new(CHANNEL).on_send(PLACED, placed(work));
         let channel = channel.on_request(QUOTE, quoted(work, &own));
-        let listen = parsed("127.0.0.1:0")?;
+        let listen = parsed(&setup.address)?;
         let host = Host::builder(RECEIVER)
             .mesh(RouteMesh::new(MESH).listen(listen).channel(channel))
             .receive_high_water_mark(mark(setup.receive_hwm_bytes))

@@ -29,6 +29,19 @@ impl Ledger {
             _ => self.runs.push((number, 1)),
         }
     }
+
+    /// Appends everything that `later` holds.
+    pub(super) fn append(&mut self, later: &Self) {
+        for &(first, length) in &later.runs {
+            let full = self.runs.len() == RUNS_MAX;
+            match self.runs.last_mut() {
+                Some((start, held)) if start.checked_add(*held) == Some(first) => *held += length,
+                _ if full => self.unrecorded += length,
+                _ => self.runs.push((first, length)),
+            }
+        }
+        self.unrecorded += later.unrecorded;
+    }
 }
 
 /// What the comparison of two processes' ledgers found.
@@ -168,6 +181,14 @@ mod tests {
     fn equal_ledgers_have_no_difference_whatever_their_gaps() {
         assert_eq!(compare(&[0, 1, 3, 7, 8], &[0, 1, 3, 7, 8]), Comparison::default());
         assert_eq!(compare(&[], &[]), Comparison::default());
+    }
+
+    #[test]
+    fn appended_ledgers_are_one() {
+        let mut whole = ledger(&[0, 1]);
+        whole.append(&ledger(&[2, 5]));
+        whole.append(&ledger(&[6]));
+        assert_eq!(whole, ledger(&[0, 1, 2, 5, 6]));
     }
 
     #[test]

@@ -6,8 +6,11 @@
 mod child;
 mod control;
 mod hosts;
+mod incarnations;
+mod journal;
 mod latency;
 mod ledger;
+mod live;
 mod message;
 mod numbers;
 mod options;
@@ -17,6 +20,7 @@ mod rss;
 mod run;
 mod sender;
 mod series;
+mod signals;
 mod timeline;
 mod verdict;
 mod words;
@@ -67,6 +71,9 @@ fn finish(
         Verdict::Fail => Exit::Fail,
         Verdict::Inconclusive => Exit::Inconclusive,
     };
+    for note in &outcome.findings.notes {
+        print::note(&format!("zlink demo: {note}"));
+    }
     let page = options.report().map(|path| {
         let html = report::page(scenario, outcome, judgement);
         write_report(&path, &html).map_err(|error| format!("{}: {error}", path.display()))

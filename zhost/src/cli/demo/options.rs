@@ -29,10 +29,21 @@ pub(crate) struct Options {
     /// Number of producers; each has one task that sends and one that requests.
     #[arg(long, value_name = "N", default_value = "256", value_parser = count::<1, PRODUCERS_MAX>)]
     producers: u32,
+    #[command(flatten)]
+    recovery: Recovery,
     /// Where to write the HTML report [default: a file in the directory for temporary files;
     /// with --json: no report].
     #[arg(long, value_name = "PATH")]
     report: Option<PathBuf>,
+}
+
+/// What happens when the receiving process dies.
+#[derive(Clone, Debug, clap::Args)]
+struct Recovery {
+    /// When the receiving process dies, start another at the same address and go on. Up to what
+    /// its queue, its handlers and the connection held may then be lost; nothing else may.
+    #[arg(long)]
+    reconnect: bool,
 }
 
 impl Options {
@@ -74,6 +85,7 @@ impl Options {
             receive_hwm: self.receive_hwm,
             max_jobs: self.max_jobs,
             producers: self.producers,
+            reconnect: self.recovery.reconnect,
         })
     }
 
@@ -128,12 +140,22 @@ pub(crate) struct Scenario {
     pub(crate) receive_hwm: ByteSize,
     pub(crate) max_jobs: u32,
     pub(crate) producers: u32,
+    /// A receiver that died is followed by another at the same address.
+    pub(crate) reconnect: bool,
 }
 
 impl Scenario {
     /// When the handler turns fast, counted from the start.
     pub(crate) fn slow_time(&self) -> Duration {
         self.run_time * 3 / 5
+    }
+
+    /// The most one-way messages that a killed receiver can take with it: those in flight, in the
+    /// kernel's buffers and in the receive queue, those whose handlers waited and those whose
+    /// handlers ran.
+    pub(crate) fn losable(&self) -> u64 {
+        let bytes = self.send_hwm.get() + self.receive_hwm.get() + KERNEL_BUFFERS;
+        bytes / self.payload.get() + u64::from(self.max_jobs + MAX_RUNNING_HANDLERS)
     }
 }
 
@@ -151,6 +173,9 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// The limit of one request. Under overload a request stands in the same queue as the sends; a
 /// limit far above that queue's drain time makes every failed request a real failure.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Two buffers of 256 KiB, which the kernel doubles.
+const KERNEL_BUFFERS: u64 = MIB;
 
 /// The verdict wants 90 % of a mark and the allowance for control records (16.25 KiB) to be seen in
 /// use, while a queue of equal messages may stay one message below its mark. From here on it can.

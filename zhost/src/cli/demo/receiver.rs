@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::{fs, io};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -14,12 +14,14 @@ use super::control::{
     self, Cause, Command, Failure, ReceiverFinal, ReceiverSample, ReceiverSetup, Word,
 };
 use super::hosts::ReceivingHost;
+use super::journal::{Entry, Journal};
 use super::ledger::Ledger;
 use super::message::{Answer, Filler, Permits, Stamp};
 use super::options::SLOW_HANDLER;
 use super::rss::{self, Growth};
-use super::runtime;
+use super::{runtime, signals};
 use crate::cli::exit::Exit;
+use crate::cli::print;
 
 /// Runs the receiving process until it is told to finish or nobody tells it anything any more.
 pub(crate) fn receive() -> Exit {
@@ -44,7 +46,10 @@ pub(crate) fn receive() -> Exit {
 
 async fn serve(mut commands: mpsc::Receiver<Command>) -> Result<(), Failure> {
     let Some(Command::Listen(setup)) = commands.recv().await else { return Ok(()) };
-    let work = Arc::new(Work::new(&setup));
+    // A terminal or a service manager signals both processes. This one ends when the sender has
+    // drained and says so, or is gone.
+    let _ignored = signals::catch()?;
+    let work = Arc::new(Work::new(&setup)?);
     let host = ReceivingHost::start(&setup, &work)?;
     say(&Word::Listening { address: host.address() });
     let mut watch = Watch { host: &host, work: &work, growth: Growth::default(), since: None };
@@ -65,7 +70,17 @@ async fn serve(mut commands: mpsc::Receiver<Command>) -> Result<(), Failure> {
                 break;
             }
             // The sender is gone, or talks nonsense.
-            Ok(None | Some(Command::Listen(_))) => break,
+            Ok(None | Some(Command::Listen(_))) => {
+                host.shutdown().await;
+                let handled = work.sends_handled.load(Relaxed);
+                let sentence =
+                    format!("the sending process ended early; {handled} sends were handled");
+                if let Some(journal) = &setup.journal {
+                    drop(fs::remove_file(journal));
+                }
+                print::note(&format!("zlink demo: {sentence}"));
+                return Err(Failure { cause: Cause::Run, sentence });
+            }
         }
     }
     host.shutdown().await;
@@ -80,6 +95,7 @@ pub(super) struct Work {
     sends_handled: AtomicU64,
     damaged: AtomicU64,
     ledgers: Mutex<Ledgers>,
+    journal: Option<Journal>,
 }
 
 #[derive(Debug)]
@@ -89,22 +105,27 @@ struct Ledgers {
 }
 
 impl Work {
-    fn new(setup: &ReceiverSetup) -> Self {
+    fn new(setup: &ReceiverSetup) -> Result<Self, Failure> {
+        let journal = setup.journal.as_deref().map(Journal::open).transpose()?;
         let ledgers = || (0..setup.producers).map(|_| Ledger::new()).collect();
-        Self {
+        Ok(Self {
             filler: Filler::new(setup.payload_bytes),
             pace_slow: AtomicBool::new(false),
             sends_handled: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
             ledgers: Mutex::new(Ledgers { sends: ledgers(), requests: ledgers() }),
-        }
+            journal,
+        })
     }
 
     /// Handles one one-way message. Its place in the ledger is that of this future's first poll.
     pub(super) async fn place(&self, payload: &[u8]) {
-        self.note(payload, |ledgers| &mut ledgers.sends);
+        let stamp = self.note(payload, Entry::SendBegun);
         self.take_time().await;
         self.sends_handled.fetch_add(1, Relaxed);
+        if let (Some(journal), Some(stamp)) = (&self.journal, stamp) {
+            journal.write(Entry::SendEnded, stamp);
+        }
     }
 
     /// Handles one request. `permits` is asked when the work is done, right before the answer.
@@ -117,17 +138,25 @@ impl Work {
         payload: &[u8],
         permits: impl FnOnce() -> Permits + Send,
     ) -> Result<Bytes, Damaged> {
-        let stamp = self.note(payload, |ledgers| &mut ledgers.requests);
+        let stamp = self.note(payload, Entry::RequestBegun);
         self.take_time().await;
         let stamp = stamp.ok_or(Damaged)?;
         Ok(Answer { stamp, permits: permits() }.encode())
     }
 
-    fn note(&self, payload: &[u8], side: fn(&mut Ledgers) -> &mut Vec<Ledger>) -> Option<Stamp> {
+    fn note(&self, payload: &[u8], entry: Entry) -> Option<Stamp> {
         let stamp = self.filler.read(payload).and_then(|stamp| {
             let mut ledgers = self.ledgers();
             let producer = usize::try_from(stamp.producer).ok()?;
-            side(&mut ledgers).get_mut(producer)?.record(stamp.number);
+            let side = match entry {
+                Entry::RequestBegun => &mut ledgers.requests,
+                Entry::SendBegun | Entry::SendEnded => &mut ledgers.sends,
+            };
+            side.get_mut(producer)?.record(stamp.number);
+            // Under the lock, so that the journal has the ledger's order.
+            if let Some(journal) = &self.journal {
+                journal.write(entry, stamp);
+            }
             Some(stamp)
         });
         if stamp.is_none() {

@@ -2,21 +2,27 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use tokio::time::Instant;
+use zcore::limits::CONTROL_ALLOWANCE;
 
-use super::child::{Heard, Receiver};
-use super::control::{Cause, Command, Failure, ReceiverFinal, ReceiverSetup, Word};
+use super::child::Heard;
+use super::control::{Cause, Command, Failure, ReceiverFinal, ReceiverSample, Word};
 use super::hosts::SendingHost;
+use super::incarnations::Incarnations;
+use super::journal::Handled;
 use super::ledger::{Comparison, Ledger};
+use super::live::{Level, Screen, View};
 use super::numbers::Numbers;
 use super::options::{Output, REQUEST_TIMEOUT, Scenario};
 use super::rss::{self, Growth};
 use super::sender::{Producer, Production};
-use super::timeline::{SenderSample, Timeline, approximate};
+use super::series::Series;
+use super::signals;
+use super::timeline::{SenderSample, Timeline, whole};
 use super::verdict::Findings;
 use super::words;
-use crate::cli::print;
 
 /// Everything that one run found out.
 #[derive(Debug)]
@@ -32,44 +38,37 @@ pub(super) struct Outcome {
 ///
 /// When one of the hosts could not be started. What goes wrong later is a finding.
 pub(super) async fn run(scenario: &Scenario, output: Output) -> Result<Outcome, Failure> {
+    let mut signals = signals::catch()?;
     let failed = |sentence: String| Failure { cause: Cause::Run, sentence };
     let payload_bytes = usize::try_from(scenario.payload.get()).unwrap_or(usize::MAX);
-    let mut receiver = Receiver::spawn()
-        .map_err(|error| failed(format!("the receiving process did not start: {error}")))?;
-    receiver.tell(&Command::Listen(ReceiverSetup {
-        payload_bytes,
-        receive_hwm_bytes: scenario.receive_hwm.get(),
-        max_jobs: scenario.max_jobs,
-        producers: scenario.producers,
-    }));
-    let address = match receiver.hear(Instant::now() + START_LIMIT).await {
-        Heard::Word(Word::Listening { address }) => address,
-        Heard::Word(Word::Failed(failure)) => return Err(failure),
-        Heard::Gone => {
-            return Err(failed(format!("the receiving process ended: {}", receiver.ended())));
-        }
-        Heard::Silence | Heard::Word(_) => {
-            return Err(failed("the receiving process did not say where it listens".into()));
-        }
-    };
-    let host = SendingHost::start(scenario, &address)?;
+    let receivers = Incarnations::start(scenario).await?;
+    let host = SendingHost::start(scenario, receivers.address())?;
     let producers = usize::try_from(scenario.producers).unwrap_or(usize::MAX);
     let production = Production::new(producers, payload_bytes)
         .map_err(|error| failed(format!("no histogram: {error}")))?;
     let mut course = Course {
         scenario,
-        output,
+        screen: Screen::open(output),
         host: &host,
         production: &production,
-        receiver,
+        receivers,
+        pace: Command::Slow,
+        since: 0.0,
+        asked: Arc::default(),
         timeline: Timeline::new(),
         growth: Growth::default(),
         breakdowns: Vec::new(),
+        notes: Vec::new(),
         last_word: None,
         gone: false,
-        next_line: 1.0,
         begun: Instant::now(),
     };
+    let (asked, producers) = (Arc::clone(&course.asked), Arc::clone(&production));
+    tokio::spawn(async move {
+        let name = signals.next().await;
+        asked.get_or_init(|| name);
+        producers.stop();
+    });
     let sender = host.sender();
     let tasks = (0..scenario.producers).map(|id| production.spawn(&sender, id)).collect();
     course.warm_up().await;
@@ -84,17 +83,22 @@ pub(super) async fn run(scenario: &Scenario, output: Output) -> Result<Outcome, 
 /// One run while it goes on.
 struct Course<'a> {
     scenario: &'a Scenario,
-    output: Output,
+    screen: Screen,
     host: &'a SendingHost,
     production: &'a Production,
-    receiver: Receiver,
+    receivers: Incarnations,
+    /// What the receiver was last told of its handlers.
+    pace: Command,
+    /// When the present receiver began, in seconds since the start.
+    since: f64,
+    /// The signal that asked for an early end.
+    asked: Arc<OnceLock<&'static str>>,
     timeline: Timeline,
     growth: Growth,
     breakdowns: Vec<String>,
+    notes: Vec<String>,
     last_word: Option<Box<ReceiverFinal>>,
     gone: bool,
-    /// The second at which the next line of progress is due.
-    next_line: f64,
     begun: Instant,
 }
 
@@ -110,7 +114,7 @@ impl Course<'_> {
     /// Waits for the producers' first calls, then begins the slow phase.
     async fn warm_up(&mut self) {
         self.production.meet().await;
-        self.receiver.tell(&Command::Slow);
+        self.receivers.tell(&Command::Slow);
         self.begun = Instant::now();
         self.sample();
         self.production.meet().await;
@@ -121,14 +125,15 @@ impl Course<'_> {
         let fast = self.begun + self.scenario.slow_time();
         self.watch_until("slow", fast).await;
         self.timeline.phases.fast = Some(self.seconds());
-        self.receiver.tell(&Command::Fast);
+        self.pace = Command::Fast;
+        self.receivers.tell(&Command::Fast);
         self.watch_until("fast", self.begun + self.scenario.run_time).await;
         self.production.stop();
         self.timeline.phases.drain = Some(self.seconds());
     }
 
-    async fn watch_until(&mut self, phase: &str, end: Instant) {
-        while !self.gone && Instant::now() < end {
+    async fn watch_until(&mut self, phase: &'static str, end: Instant) {
+        while !self.gone && self.asked.get().is_none() && Instant::now() < end {
             self.watch(phase, end.min(Instant::now() + SAMPLE_EVERY)).await;
         }
     }
@@ -143,6 +148,10 @@ impl Course<'_> {
                 tasks.iter().all(|task| task.sends.is_finished() && task.requests.is_finished());
             let (accepted, handled, ..) = before;
             if ended && (self.gone || handled >= accepted) {
+                break;
+            }
+            let is_empty = ended && self.host.levels().bytes == 0;
+            if is_empty && self.receivers.deaths() > 0 && moved.elapsed() > LOSS_LIMIT {
                 break;
             }
             if moved.elapsed() > STALL_LIMIT {
@@ -179,7 +188,7 @@ impl Course<'_> {
 
     /// Asks for the receiver's ledgers.
     async fn finish(&mut self) {
-        self.receiver.tell(&Command::Finish);
+        self.receivers.tell(&Command::Finish);
         let deadline = Instant::now() + FINISH_LIMIT;
         while !self.gone && self.last_word.is_none() {
             if !self.listen(deadline).await {
@@ -190,17 +199,15 @@ impl Course<'_> {
     }
 
     /// Listens to the receiver until `until`, then samples this process.
-    async fn watch(&mut self, phase: &str, until: Instant) {
+    async fn watch(&mut self, phase: &'static str, until: Instant) {
         while !self.gone && self.listen(until).await {}
         if self.gone {
             self.production.stop();
             tokio::time::sleep_until(until).await;
         }
         let sample = self.sample();
-        if self.output == Output::Words && sample.seconds >= self.next_line {
-            self.next_line = sample.seconds.floor() + 1.0;
-            print::note(&self.progress_line(phase, &sample));
-        }
+        let view = self.view(phase, &sample);
+        self.screen.show(&view);
     }
 
     /// Notes how this process stands.
@@ -219,38 +226,84 @@ impl Course<'_> {
         sample
     }
 
-    fn progress_line(&self, phase: &str, sample: &SenderSample) -> String {
-        let fill = 100.0 * approximate(sample.queue_bytes)
-            / approximate(self.host.levels().bound_bytes.max(1));
-        let p50 = self.timeline.p50_ms.points().last().map(|point| point.value);
-        format!(
-            "{:>5.0} s  {phase:<5}  accepted {:>9}  handled {:>9}  waiting {:>4}  send queue \
-             {fill:>3.0} %  permits {:>5}/{}  request p50 {}",
-            sample.seconds.floor(),
-            sample.sends_accepted,
-            self.timeline.last.sends_handled,
-            sample.waiting,
-            self.timeline.last.permits,
-            self.scenario.max_jobs,
-            p50.map_or_else(|| "-".to_owned(), words::millis),
-        )
+    fn view(&self, phase: &'static str, sample: &SenderSample) -> View {
+        let levels = self.host.levels();
+        let last = &self.timeline.last;
+        let receive_bound = self.scenario.receive_hwm.get().saturating_add(CONTROL_ALLOWANCE.get());
+        View {
+            phase,
+            seconds: sample.seconds,
+            accepted: sample.sends_accepted,
+            handled: last.sends_handled,
+            waiting: sample.waiting,
+            send_queue: Level { now: sample.queue_bytes, bound: levels.bound_bytes },
+            receive_queue: Level { now: last.queue_bytes, bound: receive_bound },
+            permits: Level { now: last.permits, bound: self.scenario.max_jobs.into() },
+            p50_ms: self.timeline.p50_ms.points().last().map(|point| point.value),
+            accepted_rates: rates(&self.timeline.accepted_per_second),
+            handled_rates: rates(&self.timeline.handled_per_second),
+        }
     }
 
     /// Takes in one word. Returns false if none came until `deadline`.
     async fn listen(&mut self, deadline: Instant) -> bool {
-        match self.receiver.hear(deadline).await {
+        match self.receivers.hear(deadline).await {
             Heard::Silence => return false,
-            Heard::Word(Word::Sample(sample)) => self.timeline.receiver(sample),
+            Heard::Word(Word::Sample(sample)) => self.timeline.receiver(ReceiverSample {
+                seconds: self.since + sample.seconds,
+                sends_handled: self.receivers.fallen().sends_done + sample.sends_handled,
+                ..sample
+            }),
             Heard::Word(Word::Final(last)) => self.last_word = Some(last),
             Heard::Word(Word::Listening { .. }) => {}
             Heard::Word(Word::Failed(failure)) => self.breakdowns.push(failure.sentence),
-            Heard::Gone => {
-                self.gone = true;
-                let status = self.receiver.ended();
-                self.breakdowns.push(format!("the receiving process ended early: {status}"));
-            }
+            Heard::Gone => self.receiver_gone().await,
         }
         true
+    }
+
+    /// Follows a receiver that died with another, if that was asked for.
+    async fn receiver_gone(&mut self) {
+        let status = self.receivers.ended();
+        if !self.receivers.goes_on() {
+            self.gone = true;
+            self.breakdowns.push(format!("the receiving process ended early: {status}"));
+            return;
+        }
+        if let Err(failure) = self.receivers.follow().await {
+            self.gone = true;
+            self.breakdowns.push(failure.sentence);
+            return;
+        }
+        self.since = self.seconds();
+        self.receivers.tell(&Command::Slow);
+        if self.pace == Command::Fast {
+            self.receivers.tell(&Command::Fast);
+        }
+        self.notes.push(format!(
+            "the receiving process ended ({status}) after {:.1} s; another took over its address",
+            self.since
+        ));
+    }
+
+    /// What is forgiven because receivers died, and what to say about it.
+    fn forgive(&self, findings: &mut Findings) {
+        let deaths = u64::from(self.receivers.deaths());
+        if let Some(signal) = self.asked.get() {
+            findings.notes.push(format!("{signal} ended the run early; what was accepted drained"));
+        }
+        if deaths == 0 {
+            return;
+        }
+        findings.forgiven_losses = deaths * self.scenario.losable();
+        let errors = self.production.tally.other_errors.load(Relaxed);
+        findings.forgiven_errors = errors.min(deaths * u64::from(self.scenario.producers));
+        findings.notes.push(format!(
+            "with --reconnect up to {} messages may be lost with a receiver that is killed: those \
+             in flight, in its queue and with its handlers; requests that waited for its answer \
+             may fail",
+            words::grouped(self.scenario.losable())
+        ));
     }
 
     fn seconds(&self) -> f64 {
@@ -258,23 +311,37 @@ impl Course<'_> {
     }
 
     fn outcome(self, ledgers: &Ledgers) -> Outcome {
-        let mut findings = Findings { breakdowns: self.breakdowns, ..Findings::default() };
+        let mut findings = Findings::default();
+        self.forgive(&mut findings);
+        findings.notes.splice(0..0, self.notes);
+        findings.breakdowns = self.breakdowns;
         let tally = &self.production.tally;
         if let Some(error) = tally.first_error() {
-            findings.breakdowns.push(format!("the first error of a call was: {error}"));
+            let sentence = format!("the first error of a call was: {error}");
+            if findings.forgiven_errors > 0 {
+                findings.notes.push(sentence);
+            } else {
+                findings.breakdowns.push(sentence);
+            }
         }
         let comparable = self.last_word.is_some() && !ledgers.missing;
+        let mut handled = self.receivers.fallen().clone();
         let last = self.last_word.map_or_else(
             || ReceiverFinal {
-                sends_handled: self.timeline.last.sends_handled,
+                sends_handled: self.timeline.last.sends_handled.saturating_sub(handled.sends_done),
                 ..ReceiverFinal::default()
             },
             |last| *last,
         );
+        handled.append(&Handled {
+            sends_done: last.sends_handled,
+            sends: last.sends,
+            requests: last.requests,
+        });
         let requests_failed = tally.requests_failed.load(Relaxed);
         if comparable {
-            findings.sends = Comparison::of(&ledgers.sends, &last.sends);
-            findings.requests = Comparison::of(&ledgers.requests, &last.requests);
+            findings.sends = Comparison::of(&ledgers.sends, &handled.sends);
+            findings.requests = Comparison::of(&ledgers.requests, &handled.requests);
             // A request that failed may still have been handled.
             let unknown = findings.requests.never_accepted.saturating_sub(requests_failed);
             findings.requests.never_accepted = unknown;
@@ -286,7 +353,7 @@ impl Course<'_> {
         let numbers = Numbers {
             driver: self.host.driver(),
             sends_accepted: tally.sends_accepted.load(Relaxed),
-            sends_handled: last.sends_handled,
+            sends_handled: handled.sends_done,
             lost: both(|found| found.lost),
             duplicated: both(|found| found.duplicated),
             out_of_order: both(|found| found.out_of_order),
@@ -311,6 +378,14 @@ impl Course<'_> {
     }
 }
 
+/// The latest rates, as whole numbers.
+fn rates(series: &Series) -> Vec<u64> {
+    let points = series.points();
+    let from = points.len().saturating_sub(RATES_SHOWN);
+    let latest = points.get(from..).unwrap_or_default();
+    latest.iter().map(|point| whole(point.value)).collect()
+}
+
 /// Takes the ledgers of tasks that have ended; others are aborted and theirs are missing.
 async fn collect(tasks: Vec<Producer>) -> Ledgers {
     let mut ledgers = Ledgers::default();
@@ -330,15 +405,21 @@ async fn collect(tasks: Vec<Producer>) -> Ledgers {
     ledgers
 }
 
+/// More columns than a terminal has.
+const RATES_SHOWN: usize = 500;
+
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
 /// Starting a host takes milliseconds; a loaded machine may take seconds.
-const START_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A call may end as late as its own limit, and that is progress.
 const STALL_LIMIT: Duration = REQUEST_TIMEOUT.saturating_add(Duration::from_secs(5));
 
 /// How long duplicates may still come after everything was handled.
 const SETTLE: Duration = Duration::from_millis(300);
+
+/// How long something lost may still turn up when all queues are empty.
+const LOSS_LIMIT: Duration = Duration::from_secs(1);
 
 const FINISH_LIMIT: Duration = Duration::from_secs(20);

@@ -116,6 +116,16 @@ pub(super) const fn approximate(value: u64) -> f64 {
     value as f64
 }
 
+/// A level or a rate as a whole number, at least 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate fits, and `as` saturates"
+)]
+pub(super) const fn whole(value: f64) -> u64 {
+    value as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

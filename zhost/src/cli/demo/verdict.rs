@@ -12,6 +12,11 @@ pub(super) struct Findings {
     /// Numbers that the ledgers hold beyond the JSON object.
     pub(super) sends: Comparison,
     pub(super) requests: Comparison,
+    /// What receivers that were killed under `--reconnect` may have taken with them.
+    pub(super) forgiven_losses: u64,
+    pub(super) forgiven_errors: u64,
+    /// What the reader should know and the verdict does not turn on, as sentences.
+    pub(super) notes: Vec<String>,
 }
 
 /// A verdict and its reasons, one sentence each. A pass has none.
@@ -52,7 +57,7 @@ fn ledger_rules(numbers: &Numbers, findings: &Findings) -> Vec<String> {
     let unrecorded = findings.sends.unrecorded + findings.requests.unrecorded;
     let rules = [
         (
-            numbers.lost != Some(0),
+            numbers.lost.is_none_or(|lost| lost > findings.forgiven_losses),
             match numbers.lost {
                 Some(lost) => format!("{lost} accepted messages were never handled"),
                 None => "the ledgers could not be compared".to_owned(),
@@ -70,14 +75,14 @@ fn ledger_rules(numbers: &Numbers, findings: &Findings) -> Vec<String> {
             ),
         ),
         (
-            numbers.other_errors > 0,
+            numbers.other_errors > findings.forgiven_errors,
             format!(
                 "{} calls or messages ended in an error other than a deadline",
                 numbers.other_errors
             ),
         ),
         (
-            accepted != handled,
+            handled > accepted || accepted - handled > findings.forgiven_losses,
             format!("{accepted} sends were accepted, but {handled} were handled"),
         ),
         (
@@ -240,8 +245,12 @@ mod tests {
     #[test]
     fn what_the_ledgers_and_the_run_say_beside_the_numbers_fails_too() {
         let odd = Comparison { never_accepted: 1, unrecorded: 2, ..Comparison::default() };
-        let findings =
-            Findings { breakdowns: vec!["it stalled".into()], sends: odd, requests: odd };
+        let findings = Findings {
+            breakdowns: vec!["it stalled".into()],
+            sends: odd,
+            requests: odd,
+            ..Findings::default()
+        };
         let judgement = judge(&sound(), &findings);
         assert_eq!(judgement.verdict, Verdict::Fail);
         assert_eq!(
@@ -252,6 +261,24 @@ mod tests {
                 "4 messages came in so much disorder that no ledger could hold them",
             ]
         );
+    }
+
+    #[test]
+    fn what_a_killed_receiver_took_with_it_is_forgiven_up_to_what_it_can_hold() {
+        let findings = Findings { forgiven_losses: 5, forgiven_errors: 2, ..Findings::default() };
+        let numbers = Numbers { lost: Some(5), other_errors: 2, sends_handled: 49_995, ..sound() };
+        assert_eq!(judge(&numbers, &findings).verdict, Verdict::Pass);
+        for worse in [
+            Numbers { lost: Some(6), ..numbers.clone() },
+            Numbers { lost: None, ..numbers.clone() },
+            Numbers { sends_handled: 49_994, ..numbers.clone() },
+            Numbers { sends_handled: 50_001, ..numbers.clone() },
+            Numbers { other_errors: 3, ..numbers.clone() },
+            Numbers { duplicated: Some(1), ..numbers.clone() },
+            Numbers { out_of_order: Some(1), ..numbers },
+        ] {
+            assert_eq!(judge(&worse, &findings).verdict, Verdict::Fail, "{worse:?}");
+        }
     }
 
     #[test]

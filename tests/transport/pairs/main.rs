@@ -1,0 +1,18 @@
+//! Pairs of connections under bad input, lost connections and silent peers: hosts against peers
+//! that speak the protocol by hand.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod greeting;
+mod halves;
+mod kinds;
+mod lanes;
+mod liveness;
+mod order;
+mod pressure;
+mod proxy;
+mod raw;
+mod reconnect;
+mod records;
+mod replies;
+mod unix;
+mod world;

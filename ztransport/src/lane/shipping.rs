@@ -1,0 +1,112 @@
+//! The shard's side of a lane: records leave, links come and go.
+
+use std::sync::TryLockError;
+
+use zcore::Ending;
+
+use super::state::LaneState;
+use super::{Lane, LaneLink, Step};
+use crate::batch::{Batch, SealedRecord};
+use crate::chain::Ordinal;
+use crate::wait_space::Settled;
+
+impl Lane {
+    /// Begins anew: what is queued and what waits belongs to a pair that is gone. The new epoch, and
+    /// how many messages were dropped.
+    pub(crate) fn restart(&self) -> (u64, u64) {
+        let mut state = self.lock();
+        state.link = state.link.down();
+        let cleared = state.chain.clear();
+        let now = self.context.clock.now();
+        let (settled, _) = self.settle(&mut state, Step::End(Ending::Detached), now);
+        state.queue = state.queue.renewed();
+        state.epoch += 1;
+        let epoch = state.epoch;
+        drop(state);
+        settled.finish();
+        (epoch, cleared.messages())
+    }
+
+    /// Lets records leave over a new link.
+    pub(crate) fn link_up(&self) {
+        {
+            let mut state = self.lock();
+            state.link = state.link.up();
+        }
+        self.ring();
+    }
+
+    /// Keeps records back: the link is gone. What was handed over by then.
+    pub(crate) fn link_down(&self) -> Ordinal {
+        let mut state = self.lock();
+        state.link = state.link.down();
+        state.lost_below = state.chain.sealed();
+        state.lost_below
+    }
+
+    /// Cuts the next batch. The shard never waits for a lane: a busy one rings again.
+    pub(crate) fn seal(&self) -> Option<Batch> {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.ring();
+                return None;
+            }
+        };
+        if state.link != LaneLink::Idle {
+            return None;
+        }
+        let bytes_max = state.batch_max();
+        let mut batch = state.chain.seal(bytes_max, || self.context.clock.now())?;
+        batch.epoch = state.epoch;
+        state.link = LaneLink::Busy;
+        Some(batch)
+    }
+
+    /// Takes in that the kernel took `bytes` of a batch. The batch goes on while `unsent` is not
+    /// zero.
+    pub(crate) fn sent(&self, batch: &mut Batch, bytes: u64) {
+        let epoch = batch.epoch;
+        let records = batch.advance(bytes);
+        let mut state = self.lock();
+        let settled = self.release_batch(&mut state, records, epoch);
+        if batch.unsent() == 0 {
+            state.batch_done();
+        }
+        drop(state);
+        settled.finish();
+    }
+
+    /// Takes in that the rest of a batch will not be sent: its link is gone. Whether the peer has
+    /// those records cannot be known. How many messages there were.
+    pub(crate) fn lost(&self, batch: &Batch) -> u64 {
+        let records = batch.unsent_records();
+        let mut state = self.lock();
+        let settled = self.release_batch(&mut state, records, batch.epoch);
+        state.batch_done();
+        drop(state);
+        settled.finish();
+        records.iter().filter(|record| !record.kind.is_control()).count() as u64
+    }
+
+    /// Whether everything that was admitted has been sent.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let state = self.lock();
+        state.chain.is_empty() && matches!(state.link, LaneLink::Absent | LaneLink::Idle)
+    }
+
+    /// Releases the records of a batch, unless the lane began anew since it was sealed.
+    fn release_batch(
+        &self,
+        state: &mut LaneState,
+        records: &[SealedRecord],
+        epoch: u64,
+    ) -> Settled {
+        if state.epoch == epoch {
+            self.release(state, records.iter().copied())
+        } else {
+            Settled::default()
+        }
+    }
+}
