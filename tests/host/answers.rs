@@ -10,7 +10,7 @@ use crate::jam::{Jam, filler, is_connected};
 use crate::world::{CHANNEL, receiver, run, sender, until};
 
 /// So much above the limit that no slack of a few headers hides it.
-const ABOVE: usize = 2 << 10;
+const ABOVE: usize = 1;
 
 fn dropped_for(host: &Host, reason: DropReason) -> u64 {
     host.status().dropped.iter().filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()

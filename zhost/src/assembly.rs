@@ -35,7 +35,8 @@ pub(crate) fn assemble(builder: HostBuilder) -> Result<Assembled, StartError> {
     let mut errors = ConfigErrors::default();
     let node = label("node", &node, &mut errors);
     let settings = options.check(&mut errors);
-    let topologies = describe(meshes, client_servers, &mut errors);
+    let mut topologies = describe(meshes, client_servers, &mut errors);
+    let routes = register(&mut topologies, &mut errors);
     let executor_kind = choose_executor(options.dispatch, &mut errors);
     let (Some(node), Some(settings), Some(executor_kind), true) =
         (node, settings, executor_kind, errors.is_empty())
@@ -56,7 +57,7 @@ pub(crate) fn assemble(builder: HostBuilder) -> Result<Assembled, StartError> {
     }
     let plans = draft.listen(plans)?;
     let directory = draft.directory();
-    let Draft { settings, peers, permits, lanes, routes, .. } = draft;
+    let Draft { settings, peers, permits, lanes, .. } = draft;
     let control = Arc::new(ShardControl::default());
     let gate = StartGate::new(settings.running);
     let executor = executor_kind.build(&gate);
@@ -195,6 +196,18 @@ fn describe_side(side: ClientServer, errors: &mut ConfigErrors) -> Option<Topolo
     })
 }
 
+/// Takes the handlers out of their channels.
+fn register(topologies: &mut [Topology], errors: &mut ConfigErrors) -> Routes {
+    let mut routes = Routes::default();
+    for (index, topology) in (0_u16..).zip(topologies) {
+        for ChannelServer { name, handlers, .. } in core::mem::take(&mut topology.channels) {
+            label("channel", &name, errors);
+            routes.add(index, &name, handlers, errors);
+        }
+    }
+    routes
+}
+
 /// The parts of a host while it is put together.
 struct Draft {
     peers: Arc<Peers>,
@@ -204,7 +217,6 @@ struct Draft {
     listening: BTreeMap<String, SocketAddress>,
     candidates: BTreeMap<String, Candidates>,
     settings: Settings,
-    routes: Routes,
     errors: ConfigErrors,
 }
 
@@ -239,19 +251,14 @@ impl Draft {
             listening: BTreeMap::new(),
             candidates: BTreeMap::new(),
             settings,
-            routes: Routes::default(),
             errors: ConfigErrors::default(),
         })
     }
 
     /// Takes a topology in; where it is to listen is for later, when nothing is wrong.
     fn add(&mut self, index: u16, topology: Topology) -> (TopologyPlan, Option<SocketAddress>) {
-        let Topology { kind, name, listen, dials, channels } = topology;
+        let Topology { kind, name, listen, dials, channels: _ } = topology;
         self.topologies.insert(name.to_string(), index);
-        for ChannelServer { name: channel, handlers, .. } in channels {
-            label("channel", &channel, &mut self.errors);
-            self.routes.add(index, &channel, handlers, &mut self.errors);
-        }
         let mut planned = Vec::new();
         for PlannedDial { node, address, serves } in dials {
             let Ok(peer) = self.peers.add(index, node, &self.lanes) else {

@@ -85,6 +85,11 @@ impl Batch {
         self.records.get(self.sent_records..).unwrap_or_default()
     }
 
+    /// How many messages are not sent in full; control is not counted.
+    pub fn unsent_messages(&self) -> u64 {
+        self.unsent_records().iter().filter(|record| !record.kind.is_control()).count() as u64
+    }
+
     fn drop_sent_segments(&mut self, bytes: u64) {
         let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
         while let Some(segment) = self.segments.get_mut(self.sent_segments) {

@@ -14,6 +14,7 @@ use crate::batch::SealedRecord;
 use crate::chain::{Chain, Cleared, Ordinal};
 use crate::clock::Clock;
 use crate::doorbell::{Doorbell, Errand};
+use crate::peer::largest_charge;
 use crate::record::Outgoing;
 use crate::wait_space::{Settled, WaitSpace, Waiting};
 
@@ -61,10 +62,10 @@ pub enum Limit {
 }
 
 impl Limit {
-    fn deadline(self, clock: &dyn Clock) -> Instant {
+    fn deadline(self, now: Instant) -> Instant {
         match self {
             Self::At(deadline) => deadline,
-            Self::Within(timeout) => clock.now().saturating_add(timeout.get()),
+            Self::Within(timeout) => now.saturating_add(timeout.get()),
         }
     }
 }
@@ -114,7 +115,9 @@ impl Lane {
         let state = LaneState {
             queue,
             chain: Chain::default(),
+            message_size_max: ByteCount::MAX,
             link: LaneLink::Absent,
+            in_flight: 0,
             epoch: 0,
             lost_below: Ordinal::default(),
             waits: 0,
@@ -146,6 +149,9 @@ impl Lane {
         mut record: Outgoing,
         (family, limit): (Family, Limit),
     ) -> Submitted {
+        if record.message_size() > state.message_size_max {
+            return Submitted::Refused(Refusal::TooLarge);
+        }
         let charge = record.charge();
         match state.queue.submit(charge) {
             Submission::Admitted => {
@@ -159,7 +165,8 @@ impl Lane {
                 Submitted::Admitted(ordinal)
             }
             Submission::MustWait => {
-                let deadline = limit.deadline(&*self.context.clock);
+                let now = self.context.clock.now();
+                let deadline = limit.deadline(now);
                 let mut table = self.context.space.lock();
                 let Ok(token) = state.queue.wait(&mut table.pool, family, charge, deadline) else {
                     drop(table);
@@ -171,7 +178,7 @@ impl Lane {
                 drop(table);
                 drop(state);
                 self.context.timekeeper.wake_by(deadline);
-                Submitted::Waiting(Waiting::new(Arc::clone(self), token, call))
+                Submitted::Waiting(Waiting::new(Arc::clone(self), token, call, now))
             }
             Submission::TooLarge => Submitted::Refused(Refusal::TooLarge),
             Submission::Ended(ending) => Submitted::Refused(Refusal::Ended(ending)),
@@ -260,9 +267,16 @@ impl Lane {
         settled.finish();
     }
 
-    /// Sets the charge of the largest message that the peer takes.
-    pub(crate) fn set_charge_max(&self, charge_max: ByteCount) {
-        self.lock().queue.set_charge_max(charge_max);
+    /// Sets the payload plus metadata of the largest message that the peer takes.
+    pub(crate) fn set_message_size_max(&self, size_max: ByteCount) {
+        let mut state = self.lock();
+        state.message_size_max = size_max;
+        state.queue.set_charge_max(largest_charge(size_max));
+    }
+
+    /// Messages of the batch in flight.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.lock().in_flight
     }
 
     /// Takes a waiting call out, because its caller gave up.

@@ -219,7 +219,11 @@ impl Peers {
         // Replies have no public mark (B-117), only what may wait unsent for one peer (D-15).
         let replies = HighWaterMark::Limit(ByteCount::new(REPLY_BYTES_MAX));
         let terminal = SendQueue::new(QueueId::new(slot * 2 + 1), replies, charge_max);
-        let lane = |errand, queue| Arc::new(Lane::new(slot, errand, context.clone(), queue));
+        let lane = |errand, queue| {
+            let lane = Lane::new(slot, errand, context.clone(), queue);
+            lane.set_message_size_max(self.limits.message_size_max);
+            Arc::new(lane)
+        };
         let peer = Arc::new(Peer {
             slot,
             topology,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use zcore::wire::{ContentType, Head, Kind, RouteHash};
-use zcore::{Charge, Instant};
+use zcore::{ByteCount, Charge, Instant};
 
 /// A record to be sent.
 #[derive(Clone, Debug)]
@@ -38,6 +38,12 @@ impl Outgoing {
             payload,
             deadline: None,
         }
+    }
+
+    /// Payload plus metadata.
+    pub const fn message_size(&self) -> ByteCount {
+        let bytes = self.payload.len().saturating_add(self.metadata.len());
+        ByteCount::new(bytes as u64)
     }
 
     /// What its queue is charged.

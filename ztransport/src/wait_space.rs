@@ -76,12 +76,23 @@ pub struct Waiting {
     lane: Arc<Lane>,
     token: WaiterToken,
     call: Arc<Call>,
+    since: Instant,
     has_ended: bool,
 }
 
 impl Waiting {
-    pub(crate) const fn new(lane: Arc<Lane>, token: WaiterToken, call: Arc<Call>) -> Self {
-        Self { lane, token, call, has_ended: false }
+    pub(crate) const fn new(
+        lane: Arc<Lane>,
+        token: WaiterToken,
+        call: Arc<Call>,
+        since: Instant,
+    ) -> Self {
+        Self { lane, token, call, since, has_ended: false }
+    }
+
+    /// When the wait began.
+    pub const fn since(&self) -> Instant {
+        self.since
     }
 }
 

@@ -28,11 +28,11 @@ pub(crate) const fn tight(host: HostBuilder) -> HostBuilder {
 pub(crate) fn saturate(server: &Server, pair: &mut RawPair, node: &str) -> u64 {
     let sent = pair.application.fill(&record(Kind::Send, 0, "held", &[1; 8 << 10]));
     until("every permit is taken", || server.host.is_saturated());
-    let queue = peer(&server.host, node).receive_queue;
-    assert!(
-        queue.accounted >= ByteCount::kib(48) && queue.accounted <= ByteCount::kib(64),
-        "the receive queue is full: {queue:?}"
-    );
+    // A lane that stopped at its mark is armed again at half of it, and stays so in between.
+    until("the receive queue is more than half full", || {
+        let accounted = peer(&server.host, node).receive_queue.accounted;
+        accounted > ByteCount::kib(32) && accounted <= ByteCount::kib(64)
+    });
     sent
 }
 

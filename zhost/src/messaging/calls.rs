@@ -72,7 +72,7 @@ impl Caller {
             }
             Submitted::Waiting(waiting) => waiting,
         };
-        let began = self.shared.clock.now();
+        let began = waiting.since();
         match waiting.await {
             WaitEnd::Admitted(_) => Ok(()),
             WaitEnd::Expired => Err(self.failed_after(Error::no_room(), began)),

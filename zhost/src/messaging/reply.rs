@@ -75,7 +75,8 @@ impl Duty {
             Outgoing { content, ..Outgoing::new(Kind::Reply, id, RouteHash::default(), bytes) };
         if let Err(fault) = self.submit(record).await {
             // The caller must not wait for a reply that this host cannot send.
-            self.send_fault(id, ErrorReply { fault, started: true }).await;
+            // It has waited its limit: no second one for the news of that (B-90).
+            self.answer_at_once(id, ErrorReply { fault, started: true });
         }
     }
 
@@ -102,10 +103,14 @@ impl Duty {
     fn answer_by_itself(&self, id: u64) {
         let fault =
             if self.shared.is_draining() { Fault::ShuttingDown } else { Fault::InternalFailure };
-        let record =
-            error_record(id, ErrorReply { fault, started: self.stage == DutyStage::Begun });
+        let started = self.stage == DutyStage::Begun;
+        self.answer_at_once(id, ErrorReply { fault, started });
+    }
+
+    /// Answers if there is room.
+    fn answer_at_once(&self, id: u64, reply: ErrorReply) {
+        let record = error_record(id, reply);
         let limit = Limit::Within(self.shared.settings.send_timeout);
-        // There is nobody left to wait for room.
         match self.peer.completion().submit_reply(record, limit, self.epoch) {
             Submitted::Admitted(_) => {}
             Submitted::Waiting(_) | Submitted::Refused(_) => self.shared.counters.reply_lost(),

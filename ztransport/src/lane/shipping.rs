@@ -60,6 +60,7 @@ impl Lane {
         let bytes_max = state.batch_max();
         let mut batch = state.chain.seal(bytes_max, || self.context.clock.now())?;
         batch.epoch = state.epoch;
+        state.in_flight = batch.unsent_messages();
         state.link = LaneLink::Busy;
         Some(batch)
     }
@@ -71,6 +72,7 @@ impl Lane {
         let records = batch.advance(bytes);
         let mut state = self.lock();
         let settled = self.release_batch(&mut state, records, epoch);
+        state.in_flight = batch.unsent_messages();
         if batch.unsent() == 0 {
             state.batch_done();
         }
@@ -84,10 +86,11 @@ impl Lane {
         let records = batch.unsent_records();
         let mut state = self.lock();
         let settled = self.release_batch(&mut state, records, batch.epoch);
+        state.in_flight = 0;
         state.batch_done();
         drop(state);
         settled.finish();
-        records.iter().filter(|record| !record.kind.is_control()).count() as u64
+        batch.unsent_messages()
     }
 
     /// Whether everything that was admitted has been sent.

@@ -1,7 +1,7 @@
 //! What a lane's lock guards.
 
 use zcore::wire::Kind;
-use zcore::{HighWaterMark, SendQueue};
+use zcore::{ByteCount, HighWaterMark, SendQueue};
 
 use crate::chain::{Chain, Ordinal};
 use crate::limits::{BATCH_MAX, SMALL_BATCH_MAX, SMALL_RECORD};
@@ -10,7 +10,11 @@ use crate::limits::{BATCH_MAX, SMALL_BATCH_MAX, SMALL_RECORD};
 pub(super) struct LaneState {
     pub(super) queue: SendQueue,
     pub(super) chain: Chain,
+    /// Payload plus metadata of the largest message that the peer takes.
+    pub(super) message_size_max: ByteCount,
     pub(super) link: LaneLink,
+    /// Messages of the batch in flight.
+    pub(super) in_flight: u64,
     /// How often the lane began anew.
     pub(super) epoch: u64,
     /// Records below this were handed to a link that broke.

@@ -152,8 +152,10 @@ impl<I: Ingress> Connections<I> {
             .collect();
         for (peer, unhandled) in peers {
             self.end_pair(peer.slot(), CloseReason::Shutdown);
-            let unsent =
-                peer.application().end(Ending::Detached) + peer.completion().end(Ending::Detached);
+            // What the kernel has not taken in full may be lost as well, and nobody will tell.
+            let unsent = peer.application().end(Ending::Detached)
+                + peer.application().in_flight()
+                + peer.completion().end(Ending::Detached);
             if unsent + unhandled > 0 {
                 self.ingress.dropped(&peer, unsent + unhandled, DropReason::Shutdown);
             }

@@ -14,7 +14,6 @@ use crate::limits::{CONNECT_TIMEOUT, GREETING_TIMEOUT};
 use crate::link::{Link, Stage};
 use crate::op::Op;
 use crate::pair::{Origin, Pair, PairPhase};
-use crate::peer::largest_charge;
 use crate::socket::SocketAddress;
 use crate::token::SocketId;
 
@@ -110,8 +109,8 @@ impl<I: Ingress> Connections<I> {
         let shared = Arc::clone(&remote.peer);
         // Both sides have a limit; the smaller one binds (D-06).
         let size_max = ByteCount::new(own.min(u64::from(hello.max_message_size)));
-        shared.application().set_charge_max(largest_charge(size_max));
-        shared.completion().set_charge_max(largest_charge(size_max));
+        shared.application().set_message_size_max(size_max);
+        shared.completion().set_message_size_max(size_max);
         shared.set_connected();
         shared.application().link_up();
         shared.completion().link_up();
