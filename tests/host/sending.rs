@@ -130,8 +130,8 @@ fn b_063_the_error_tells_of_this_operation_and_not_of_the_peer() {
 }
 
 #[test]
-fn d_005_a_full_wait_space_is_told_apart_and_ends_the_call_at_once() {
-    run(&[], async {
+fn b_069_a_full_wait_space_is_told_apart_and_ends_the_call_at_once() {
+    run(&["B-69"], async {
         let jam = Jam::start(|host| host.max_waiting_operations(1)).await;
         let (waits, _) = jam.fill().await;
         let error = jam.caller().send("work", filler(1)).await.unwrap_err();
@@ -140,9 +140,11 @@ fn d_005_a_full_wait_space_is_told_apart_and_ends_the_call_at_once() {
         assert_eq!(error.waited(), Duration::ZERO, "it ended at once");
         let text = error.to_string();
         assert!(text.contains("number of concurrent senders"), "what to look at: {text}");
+        assert_eq!(jam.sender.status().wait_space_full, 1, "it has a counter of its own");
         jam.clock.advance(Duration::from_secs(2));
         let expired = waits.await.unwrap().unwrap_err();
         assert_eq!(expired.stage(), Stage::AwaitingRoom, "the other case of the same kind");
+        assert_eq!(jam.sender.status().wait_space_full, 1, "which does not count there");
     });
 }
 

@@ -7,5 +7,6 @@ mod lexer;
 mod references;
 mod size;
 mod tree;
+mod waits;
 mod walls;
 mod words;

@@ -6,7 +6,7 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use zcore::Instant;
+use zcore::{Instant, Stage};
 use ztransport::clock::Clock;
 use ztransport::probe::Unavailable;
 use ztransport::uring::{Uring, UringOptions};
@@ -146,6 +146,9 @@ impl Shared {
 
     /// Notes a failed call in the message-flow log, which shows errors and backpressure (B-135).
     pub(crate) fn failed(&self, error: Error) -> Error {
+        if error.stage() == Stage::WaitSpaceFull {
+            self.counters.wait_space_full();
+        }
         tracing::debug!(
             target: "zlink.message_flow",
             kind = error.kind().as_str(),

@@ -11,6 +11,7 @@ pub(crate) struct Counters {
     request_timeouts: AtomicU64,
     late_replies: AtomicU64,
     lost_replies: AtomicU64,
+    wait_space_full: AtomicU64,
     rejected: AtomicU64,
     pairs_ended: AtomicU64,
     dropped: [AtomicU64; DropReason::COUNT],
@@ -32,6 +33,11 @@ impl Counters {
     /// Notes a reply that could not be sent.
     pub(crate) fn reply_lost(&self) {
         raise(&self.lost_replies, 1);
+    }
+
+    /// Notes a call that would have had to wait and found no place for it (B-69).
+    pub(crate) fn wait_space_full(&self) {
+        raise(&self.wait_space_full, 1);
     }
 
     pub(crate) fn rejected(&self) {
@@ -65,6 +71,10 @@ impl Counters {
 
     pub(crate) fn lost_replies_total(&self) -> u64 {
         self.lost_replies.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn wait_space_full_total(&self) -> u64 {
+        self.wait_space_full.load(Ordering::Relaxed)
     }
 
     pub(crate) fn rejected_total(&self) -> u64 {

@@ -26,6 +26,9 @@ pub struct Status {
     pub late_replies: u64,
     /// Replies that this host could not send, ever.
     pub lost_replies: u64,
+    /// Calls that ended at once because too many waited already, ever. Look at the number of
+    /// concurrent senders first (B-69).
+    pub wait_space_full: u64,
     /// Connections that ended before they were half of a pair, ever.
     pub rejected_connections: u64,
     /// Pairs that ended, ever.
@@ -148,6 +151,7 @@ impl Status {
             request_timeouts: counters.request_timeouts_total(),
             late_replies: counters.late_replies_total(),
             lost_replies: counters.lost_replies_total(),
+            wait_space_full: counters.wait_space_full_total(),
             rejected_connections: counters.rejected_total(),
             pairs_ended: counters.pairs_ended_total(),
             dropped: counters.dropped_totals(),
