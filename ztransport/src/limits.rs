@@ -16,10 +16,6 @@ pub const SMALL_RECORD: u64 = 512;
 /// Records of one connection that are handed over in one turn (D-23).
 pub const RECORDS_A_TURN: u32 = 64;
 
-/// How far control records may fill a receive queue above its mark: four of the longest, one of each
-/// kind (D-24).
-pub const CONTROL_ROOM: u64 = 4 * (4_096 + 64);
-
 /// Half pairs: connections that have not joined a pair yet (D-17).
 pub const HALF_PAIRS_MAX: usize = 256;
 

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use zcore::limits::CONTROL_ALLOWANCE;
 use zcore::wire::{Head, Lane, PairId};
-use zcore::{Arrival, HighWaterMark, Instant, ReceiveQueue, SourceId};
+use zcore::{Arrival, Charge, HighWaterMark, Instant, ReceiveQueue, SourceId};
 
 use crate::ingress::{Expectation, Ingress};
-use crate::limits::CONTROL_ROOM;
 use crate::link::{Gate, Verdict};
 use crate::peer::Peer;
 use crate::reconnect::Backoff;
@@ -155,20 +155,16 @@ pub(crate) struct ApplicationGate<'shard> {
 impl ApplicationGate<'_> {
     /// Whether a control record may go above the mark. A well-behaved peer has few of them under
     /// way; from any other they wait for room like data.
-    const fn has_control_room(&self) -> bool {
+    fn has_control_room(&self, charge: Charge) -> bool {
         let account = self.receive.account();
-        match account.mark() {
-            HighWaterMark::Limit(mark) => {
-                account.accounted().get() <= mark.get().saturating_add(CONTROL_ROOM)
-            }
-            HighWaterMark::Unlimited => true,
-        }
+        let HighWaterMark::Limit(mark) = account.mark() else { return true };
+        account.accounted().saturating_add(charge.bytes()) <= mark.saturating_add(CONTROL_ALLOWANCE)
     }
 }
 
 impl Gate for ApplicationGate<'_> {
     fn judge(&mut self, head: &Head) -> Verdict {
-        if head.kind.is_control() && self.has_control_room() {
+        if head.kind.is_control() && self.has_control_room(head.charge()) {
             self.receive.arrive_control(head.charge());
             return Verdict::Store;
         }

@@ -164,6 +164,10 @@ fn draw(frame: &mut Frame<'_>, view: &View) {
 }
 
 fn headline(view: &View) -> Line<'_> {
+    let doing = match view.phase {
+        "drain" => "draining".to_owned(),
+        phase => format!("{phase} handlers"),
+    };
     let counts = format!(
         "{} accepted, {} handled",
         words::grouped(view.accepted),
@@ -171,7 +175,7 @@ fn headline(view: &View) -> Line<'_> {
     );
     Line::from(vec![
         Span::from(format!("{:>5.1} s  ", view.seconds)).dim(),
-        Span::from(format!("{} handlers  ", view.phase)).bold(),
+        Span::from(format!("{doing:<13}  ")).bold(),
         Span::from(counts),
     ])
 }
