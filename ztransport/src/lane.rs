@@ -150,6 +150,8 @@ impl Lane {
         (family, limit): (Family, Limit),
     ) -> Submitted {
         if record.message_size() > state.message_size_max {
+            // Before the record: its payload's owner may want this very lock.
+            drop(state);
             return Submitted::Refused(Refusal::TooLarge);
         }
         let charge = record.charge();
@@ -180,8 +182,14 @@ impl Lane {
                 self.context.timekeeper.wake_by(deadline);
                 Submitted::Waiting(Waiting::new(Arc::clone(self), token, call, now))
             }
-            Submission::TooLarge => Submitted::Refused(Refusal::TooLarge),
-            Submission::Ended(ending) => Submitted::Refused(Refusal::Ended(ending)),
+            Submission::TooLarge => {
+                drop(state);
+                Submitted::Refused(Refusal::TooLarge)
+            }
+            Submission::Ended(ending) => {
+                drop(state);
+                Submitted::Refused(Refusal::Ended(ending))
+            }
         }
     }
 
@@ -272,11 +280,6 @@ impl Lane {
         let mut state = self.lock();
         state.message_size_max = size_max;
         state.queue.set_charge_max(largest_charge(size_max));
-    }
-
-    /// Messages of the batch in flight.
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.lock().in_flight
     }
 
     /// Takes a waiting call out, because its caller gave up.

@@ -27,6 +27,25 @@ impl Lane {
         (epoch, cleared.messages())
     }
 
+    /// Ends the lane with its host: nothing more is sent, later submissions hear that the host shuts
+    /// down. How many messages were dropped, those of a batch in flight among them: they may be lost
+    /// as well, and nobody will tell.
+    pub(crate) fn abandon(&self) -> u64 {
+        let mut state = self.lock();
+        state.link = state.link.down();
+        let cleared = state.chain.clear();
+        let in_flight = core::mem::take(&mut state.in_flight);
+        let now = self.context.clock.now();
+        let (settled, _) = self.settle(&mut state, Step::End(Ending::Closed), now);
+        state.queue = state.queue.renewed();
+        let (none, _) = self.settle(&mut state, Step::End(Ending::Closed), now);
+        state.epoch += 1;
+        drop(state);
+        settled.finish();
+        none.finish();
+        cleared.messages() + in_flight
+    }
+
     /// Lets records leave over a new link.
     pub(crate) fn link_up(&self) {
         {

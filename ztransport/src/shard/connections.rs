@@ -320,10 +320,13 @@ impl<I: Ingress> Connections<I> {
     }
 
     fn closed(&mut self, socket: SocketId) {
-        if self.link(socket).is_some()
-            && let Some(place) = self.links.get_mut(index(socket.slot()))
-        {
+        let Some(link) = self.link(socket) else { return };
+        let peer = link.stage.peer();
+        if let Some(place) = self.links.get_mut(index(socket.slot())) {
             *place = None;
+        }
+        if let Some(peer) = peer {
+            self.forget_client(peer);
         }
     }
 

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zcore::Instant;
 use zcore::wire::{Goodbye, GoodbyeReason, Kind, Lane, RouteHash};
-use zcore::{Ending, Instant};
 
 use super::connections::{Connections, Phase};
 use crate::close::CloseReason;
@@ -152,10 +152,7 @@ impl<I: Ingress> Connections<I> {
             .collect();
         for (peer, unhandled) in peers {
             self.end_pair(peer.slot(), CloseReason::Shutdown);
-            // What the kernel has not taken in full may be lost as well, and nobody will tell.
-            let unsent = peer.application().end(Ending::Detached)
-                + peer.application().in_flight()
-                + peer.completion().end(Ending::Detached);
+            let unsent = peer.application().abandon() + peer.completion().abandon();
             if unsent + unhandled > 0 {
                 self.ingress.dropped(&peer, unsent + unhandled, DropReason::Shutdown);
             }

@@ -160,18 +160,19 @@ impl<I: Ingress> Connections<I> {
             }
         }
         self.plan_dial(peer);
-        self.forget_client(peer);
     }
 
-    /// Forgets a client of a ClientServer channel that is gone, once what it sent is handled: this
-    /// host never calls it, and another client may need its place (D-26).
+    /// Forgets a client of a ClientServer channel that is gone, once what it sent is handled and
+    /// its connections are closed: this host never calls it, and another client may need its place (D-26).
     pub(super) fn forget_client(&mut self, peer: u32) {
         let Some(remote) = self.remote(peer) else { return };
         let is_gone = remote.pair.is_none() && remote.dial.is_none() && remote.ready.is_empty();
         let (shared, source) = (Arc::clone(&remote.peer), remote.source);
         let topology = self.plan.topologies.get(usize::from(shared.topology()));
         let is_client = topology.is_some_and(|plan| plan.kind == TopologyKind::ClientServer);
-        if is_gone && is_client && self.is_serving() {
+        // A batch that is still in flight comes back under the name of this place.
+        let has_links = || self.links().any(|link| link.stage.peer() == Some(peer));
+        if is_gone && is_client && self.is_serving() && !has_links() {
             shared.set_detached();
             shared.application().end(Ending::Detached);
             shared.completion().end(Ending::Detached);
