@@ -199,6 +199,8 @@ fn no_payload_is_dropped_under_a_lock() {
         assert_eq!(error.kind(), ErrorKind::MessageTooLarge, "{error}");
         until("each payload is dropped", || dropped.load(Ordering::Relaxed) == 3).await;
         sender.shutdown().await;
+        let peak = sender.status().peers[0].send_queue.peak;
+        assert!(peak >= ByteCount::kib(32), "an ended host still says what it reached: {peak}");
         let error = caller.send("placed", payload(100)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ShuttingDown, "{error}");
         assert_eq!(dropped.load(Ordering::Relaxed), 4, "refused at once, and dropped");

@@ -234,10 +234,14 @@ impl SendQueue {
         self.effects(waiters, Gate::Shut, now)
     }
 
-    /// An empty queue in the place of this one, with its name and limits.
+    /// An empty queue in the place of this one, with its name and limits; what was counted so far, its
+    /// peak among it, goes on.
     #[must_use]
-    pub const fn renewed(&self) -> Self {
-        Self::new(self.id, self.account.mark(), self.charge_max)
+    pub fn renewed(&self) -> Self {
+        let mut account = self.account.clone();
+        account.release_all();
+        let Self { id, charge_max, .. } = *self;
+        Self { id, account, charge_max, line: Line::EMPTY, ended: None }
     }
 
     /// Sets the charge of the largest message that the target takes.

@@ -204,3 +204,14 @@ fn b_068_a_quota_of_none_keeps_nobody_waiting() {
     let refused = queue.wait(&mut space, Family::Send, charge_of(64), LATE);
     assert_eq!(refused, Err(WaitSpaceFull));
 }
+
+#[test]
+fn a_renewed_queue_is_empty_and_open_and_remembers_its_peak() {
+    let (mut queue, mut space) = (queue(0, 300), roomy());
+    fill(&mut queue, 100);
+    assert_eq!(queue.end(&mut space, Ending::Detached, T0).count(), 0, "nobody waits");
+    let mut renewed = queue.renewed();
+    assert_eq!(accounted(&renewed), 0, "nothing is held");
+    assert_eq!(renewed.account().peak(), ByteCount::new(300), "what was reached stays known");
+    assert_eq!(renewed.submit(charge_of(100)), Submission::Admitted, "and it takes records again");
+}
