@@ -55,8 +55,11 @@ fn each_failure_of_a_request_has_a_kind_of_its_own() {
                 assert_eq!(error.kind(), kind, "{error}, with {dispatch:?}");
                 assert_eq!(error.certainty(), Certainty::ConfirmedFailure, "{error}");
             }
-            assert_eq!(receiver.status().handlers.panicked, 1, "one panic");
             is_alive(&caller).await;
+            // The caller may hear of it before it is counted.
+            let panicked = || receiver.status().handlers.panicked;
+            until("the panic is counted", || panicked() > 0).await;
+            assert_eq!(panicked(), 1, "once, with {dispatch:?}");
             let error = caller.request("double", Json(1)).await.unwrap().json::<String>();
             assert_eq!(error.unwrap_err().kind(), ErrorKind::TypeMismatch, "of the reply");
         });

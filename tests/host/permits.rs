@@ -72,8 +72,8 @@ fn b_006_two_meshes_and_a_client_server_channel_share_one_limit() {
             (jobs.records, jobs.in_use, receiver.status().handlers.started)
         });
         assert_eq!(still.await, (3, 2, 1), "one runs and two wait, of all three together");
-        let waiting = queue(&receiver).waiting_sources;
-        assert_eq!(waiting, 3, "each source has more and waits for a permit");
+        let waiting = || queue(&receiver).waiting_sources;
+        until("each source has more and waits for a permit", || waiting() == 3).await;
         gate.add_permits(WIDE);
         until("all are handled", || receiver.status().handled == 15).await;
         assert_eq!(queue(&receiver).peak_in_use, 2, "never more than the limit");

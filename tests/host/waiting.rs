@@ -16,14 +16,14 @@ fn b_014_a_shutdown_ends_the_wait_for_a_permit_without_a_receive() {
     run(&["B-14"], async {
         let jam = Jam::start(|host| host).await;
         let (waits, _) = jam.fill().await;
-        let before = jam.receiver.status().application_job_queue;
-        assert_eq!(before.waiting_sources, 1, "ingress waits for a permit");
+        let queue = || jam.receiver.status().application_job_queue;
+        until("ingress waits for a permit", || queue().waiting_sources == 1).await;
+        let before = queue();
         let mut ends = pin!(jam.receiver.shutdown_within(Duration::from_secs(1)));
         assert!(poll_once(ends.as_mut()).await.is_pending(), "a handler still runs");
         jam.clock.advance(Duration::from_secs(2));
         ends.await;
-        let after = jam.receiver.status().application_job_queue;
-        assert_eq!(after.records, before.records, "nothing more left the receive queue");
+        assert_eq!(queue().records, before.records, "nothing more left the receive queue");
         assert_eq!(jam.handlers.began().len(), 1, "no other handler began");
         waits.await.unwrap().unwrap_err();
     });
@@ -38,7 +38,7 @@ fn b_024_at_the_limit_the_host_waits_and_one_permit_takes_one_record() {
             let jobs = jam.receiver.status().application_job_queue;
             (jobs.reserved + jobs.queued, jobs.in_use, jobs.records, jobs.waiting_sources)
         };
-        assert_eq!(see(), (4, 4, 5, 1), "one has begun, four wait, and ingress waits");
+        until("one has begun, four wait, and ingress waits", || see() == (4, 4, 5, 1)).await;
         for taken in 1..=10 {
             jam.handlers.gate.add_permits(1);
             until("the next takes the permit", || see() == (4, 4, 5 + taken, 1)).await;
@@ -164,7 +164,7 @@ fn b_127_pressure_changes_neither_readiness_nor_liveness() {
         let paused = || jam.receiver.status().application_job_queue.is_paused;
         assert!(!paused(), "there is no pressure yet");
         let (waits, _) = jam.fill().await;
-        assert!(paused(), "there is now");
+        until("there is now", paused).await;
         assert_eq!(until_still(see).await, before, "nothing else has changed");
         jam.open();
         waits.await.unwrap().unwrap();

@@ -80,8 +80,8 @@ fn d_007_a_dropped_request_discards_its_reply_and_later_ones_get_theirs() {
             let reply = caller.request("echo", vec![number]).await.unwrap();
             assert_eq!(reply.payload(), vec![number], "each reply reaches its own request");
         }
+        until("its reply is discarded", || jam.sender.status().late_replies == 1).await;
         assert_eq!(jam.sender.status().pairs_ended, 0, "a late reply is no offence");
-        assert_eq!(jam.sender.status().late_replies, 1, "it was discarded");
     });
 }
 

@@ -1,6 +1,7 @@
 //! Two hosts of a mesh, one of which serves the channel `orders`.
 
 use core::future::Future;
+use core::time::Duration;
 
 use zhost::{ChannelServer, Host, HostBuilder, MeshPeer, RouteMesh};
 
@@ -26,7 +27,7 @@ pub(crate) fn run<T>(ids: &[&str], test: impl Future<Output = T>) {
 
 /// A call that never ends fails its test instead of holding up all others.
 async fn ends<T>(test: impl Future<Output = T>) {
-    let ended = tokio::time::timeout(core::time::Duration::from_mins(2), test).await;
+    let ended = tokio::time::timeout(Duration::from_mins(2), test).await;
     assert!(ended.is_ok(), "something that should have ended did not");
 }
 
@@ -40,17 +41,23 @@ pub(crate) fn run_on_one_thread<T>(ids: &[&str], test: impl Future<Output = T>) 
     runtime.block_on(ends(test));
 }
 
+/// How long a send may wait here: tests on the real clock are about other limits, and a machine may
+/// stop a thread for longer than the default.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// A host that serves `channel` and listens.
 pub(crate) fn receiver(channel: ChannelServer, tune: impl Fn(HostBuilder) -> HostBuilder) -> Host {
     let mesh = RouteMesh::new(MESH).listen("127.0.0.1:0".parse().unwrap()).channel(channel);
-    tune(Host::builder("receiver").mesh(mesh)).start().unwrap()
+    let host = Host::builder("receiver").default_socket_send_timeout(PATIENCE).mesh(mesh);
+    tune(host).start().unwrap()
 }
 
 /// A host that calls `receiver`.
 pub(crate) fn sender(receiver: &Host, tune: impl Fn(HostBuilder) -> HostBuilder) -> Host {
     let address = receiver.listen_address(MESH).unwrap().clone();
     let mesh = RouteMesh::new(MESH).peer(MeshPeer::new("receiver", address).serves(CHANNEL));
-    tune(Host::builder("sender").mesh(mesh)).start().unwrap()
+    let host = Host::builder("sender").default_socket_send_timeout(PATIENCE).mesh(mesh);
+    tune(host).start().unwrap()
 }
 
 /// Waits until something holds; it fails after a time that no working machine needs.
@@ -59,7 +66,7 @@ pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
         if holds() {
             return;
         }
-        tokio::time::sleep(core::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("30 s were not enough: {what}");
 }
@@ -69,7 +76,7 @@ pub(crate) async fn until_still<T: PartialEq>(see: impl Fn() -> T) -> T {
     let mut last = see();
     let mut unchanged = 0;
     while unchanged < 100 {
-        tokio::time::sleep(core::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
         let now = see();
         unchanged = if now == last { unchanged + 1 } else { 0 };
         last = now;

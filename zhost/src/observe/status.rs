@@ -6,6 +6,9 @@ use ztransport::{DropReason, Peer, PeerState};
 use crate::engine::Shared;
 
 /// A host as of one moment. Each part is consistent in itself.
+///
+/// The counters are of what has ended, and each is raised by the thread on which it ended: a caller
+/// may hold its answer a moment before the host that gave it has counted it.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The driver that moves bytes.
@@ -42,7 +45,7 @@ pub struct Status {
 /// The handlers of a host.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct HandlerStatus {
-    /// Started and not ended.
+    /// Started, or about to start, and not ended.
     pub running: u32,
     /// The most running at once.
     pub peak_running: u32,
