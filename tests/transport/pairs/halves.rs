@@ -1,7 +1,7 @@
 //! Half pairs: how many there may be, and for how long.
 
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zcore::wire::{HELLO_BYTES, Hello, Kind, Lane, Refusal, Role};
 use zhost::clock::VirtualClock;
@@ -11,6 +11,10 @@ use crate::world::{CHANNEL, Server, block, client, run, until};
 
 /// Connections that may be without a pair (D-17).
 const HALF_PAIRS_MAX: usize = 256;
+
+/// One test at a time fills all these places, from both ends: many a process may have no more than
+/// 1,024 descriptors, and a host without any takes nothing until time passes.
+static CROWD: Mutex<()> = Mutex::new(());
 
 const BEFORE: Duration = Duration::from_millis(4_900);
 
@@ -64,6 +68,7 @@ fn a_greeting_has_five_seconds() {
 #[test]
 fn connections_without_a_pair_are_limited() {
     run(&[], || {
+        let _nobody_else = CROWD.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = Arc::new(VirtualClock::new());
         let server = Server::on_virtual_time(&clock);
         let mut strangers: Vec<_> =
@@ -86,6 +91,7 @@ fn connections_without_a_pair_are_limited() {
 #[test]
 fn a_refused_connection_holds_one_place_and_gives_it_back_once() {
     run(&[], || {
+        let _nobody_else = CROWD.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = Arc::new(VirtualClock::new());
         let server = Server::on_virtual_time(&clock);
         for _ in 0..50 {

@@ -7,20 +7,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use zcore::wire::{Hello, Kind, Lane, Refusal, Role};
+use zhost::clock::VirtualClock;
 use zhost::{Certainty, ErrorKind, Host, MeshPeer, RouteMesh};
+use ztransport::limits::RECONNECT_DELAY_MAX;
 
 use crate::raw::{Connection, RawListener, RawPair, fresh_pair, hello, record};
 use crate::world::{
-    CHANNEL, Ledger, MESH, Server, block, channel, client, peer, run, spawn, until, until_connected,
+    CHANNEL, Ledger, MESH, Server, block, channel, client, peer, run, spawn, still, until,
+    until_connected, until_in_time,
 };
 
 #[test]
 fn traffic_resumes_in_order_when_the_receiver_is_restarted_on_its_port() {
     run(&[], || {
-        let first = Server::start(|host| host);
-        let address = first.host.listen_address(MESH).unwrap().clone();
+        // An address of its own: nobody takes the port while nobody listens on it.
+        let first = Server::listen("127.0.0.2:0".parse().unwrap(), |host| host);
+        let (clock, address) = (still(), first.host.listen_address(MESH).unwrap().clone());
         let host = client("server", address.clone(), |host| {
-            host.default_socket_send_timeout(Duration::from_mins(1))
+            host.default_socket_send_timeout(Duration::from_mins(1)).clock(clock.clone())
         });
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let (over, count) = (Arc::clone(&stop), Arc::clone(&sent));
@@ -35,6 +39,7 @@ fn traffic_resumes_in_order_when_the_receiver_is_restarted_on_its_port() {
         let Server { host: old, ledger: before, .. } = first;
         drop(old);
         let second = Server::listen(address, |host| host);
+        until_in_time("another pair is up", &clock, || peer(&host, "server").pairs == 2);
         until("traffic flows again", || second.ledger.len() > 1_000);
         stop.store(true, Ordering::Relaxed);
         sending.join().unwrap();
@@ -54,8 +59,8 @@ fn traffic_resumes_in_order_when_the_receiver_is_restarted_on_its_port() {
 #[test]
 fn requests_of_a_lost_pair_end_ambiguous_and_queued_ones_go_on() {
     run(&[], || {
-        let listener = RawListener::bind("raw");
-        let host = client("raw", listener.address(), |host| host);
+        let (clock, listener) = (still(), RawListener::bind("raw"));
+        let host = client("raw", listener.address(), |host| host.clock(clock.clone()));
         let mut pair = listener.accept_pair();
         let first = pair.heard.generation;
         let orders = host.channel(CHANNEL).unwrap();
@@ -74,11 +79,16 @@ fn requests_of_a_lost_pair_end_ambiguous_and_queued_ones_go_on() {
         assert_eq!(end.certainty(), Certainty::AmbiguousFailure, "nobody knows: {end}");
 
         let mut queued = Vec::new();
+        let held = || peer(&host, "raw").send_queue.accounted;
         for (index, text) in (1..).zip([b"one".as_slice(), b"two", b"three"]) {
+            let before = held();
             queued.push((ask(text), text));
-            until("it is queued", || host.status().pending_requests == index);
+            // It is pending before it has its place in the queue.
+            until("it is queued", || held() > before);
+            assert_eq!(host.status().pending_requests, index, "and it waits for its reply");
             block(orders.send("placed", text)).unwrap();
         }
+        clock.advance(RECONNECT_DELAY_MAX);
         let mut next = listener.accept_pair();
         assert!(next.heard.generation > first, "a newer generation");
         for (asked, text) in queued {
@@ -94,13 +104,13 @@ fn requests_of_a_lost_pair_end_ambiguous_and_queued_ones_go_on() {
 }
 
 /// A host that listens and dials `node`.
-fn both_ways(node: &str, listener: &RawListener) -> Host {
+fn both_ways(node: &str, listener: &RawListener, clock: Arc<VirtualClock>) -> Host {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
     let mesh = RouteMesh::new(MESH)
         .listen("127.0.0.1:0".parse().unwrap())
         .peer(MeshPeer::new(node, listener.address()).serves(CHANNEL))
         .channel(channel(&ledger, &gate));
-    Host::builder("middle").mesh(mesh).start().unwrap()
+    Host::builder("middle").clock(clock).mesh(mesh).start().unwrap()
 }
 
 #[test]
@@ -108,7 +118,7 @@ fn of_two_dials_the_one_of_the_smaller_node_id_stays() {
     run(&[], || {
         // The host is the smaller one: it turns the other dial down and goes on with its own.
         let listener = RawListener::bind("zeta");
-        let host = both_ways("zeta", &listener);
+        let host = both_ways("zeta", &listener, still());
         let (mut application, heard) = listener.accept();
         let mut other = Connection::open(&host);
         other.greet(&hello("zeta", Lane::Application, fresh_pair(), 1));
@@ -121,13 +131,16 @@ fn of_two_dials_the_one_of_the_smaller_node_id_stays() {
         RawPair { application, completion, heard }.expect_alive(1);
 
         // The host is the larger one: it gives its own dial up.
-        let listener = RawListener::bind("alpha");
-        let host = both_ways("alpha", &listener);
+        let (clock, listener) = (still(), RawListener::bind("alpha"));
+        let host = both_ways("alpha", &listener, clock.clone());
         let (mut own, _) = listener.accept();
         let mut pair = RawPair::dial(&host, "alpha");
         own.expect_end();
         pair.expect_alive(1);
+        // If it was to dial again, it would have done so by this time.
+        clock.advance(Duration::from_secs(1));
         assert_eq!(listener.dials_within(Duration::from_millis(500)), 0, "it has a pair");
+        pair.expect_alive(2);
         assert_eq!(peer(&host, "alpha").pairs, 1, "the one that was dialed here");
     });
 }
@@ -135,13 +148,14 @@ fn of_two_dials_the_one_of_the_smaller_node_id_stays() {
 #[test]
 fn an_answer_from_another_node_than_the_one_meant_is_no_pair() {
     run(&[], || {
-        let listener = RawListener::bind("impostor");
-        let host = client("raw", listener.address(), |host| host);
+        let (clock, listener) = (still(), RawListener::bind("impostor"));
+        let host = client("raw", listener.address(), |host| host.clock(clock.clone()));
         for rejected in 1..=2 {
             let (mut connection, heard) = listener.accept();
             connection.say(&listener.answer(&heard).encode());
             connection.expect_end();
             until("it is counted", || host.status().rejected_connections == rejected);
+            clock.advance(RECONNECT_DELAY_MAX);
         }
         assert_eq!(peer(&host, "raw").pairs, 0, "there was never a pair");
     });
@@ -150,8 +164,8 @@ fn an_answer_from_another_node_than_the_one_meant_is_no_pair() {
 #[test]
 fn a_dialer_that_is_refused_or_answered_badly_tries_again() {
     run(&[], || {
-        let listener = RawListener::bind("raw");
-        let host = client("raw", listener.address(), |host| host);
+        let (clock, listener) = (still(), RawListener::bind("raw"));
+        let host = client("raw", listener.address(), |host| host.clock(clock.clone()));
         let answers: [fn(Hello) -> Vec<u8>; 4] = [
             |answer| Hello { role: Role::Refuse, ..answer }.encode().to_vec(),
             |answer| Hello { pair: fresh_pair(), ..answer }.encode().to_vec(),
@@ -163,6 +177,7 @@ fn a_dialer_that_is_refused_or_answered_badly_tries_again() {
             connection.say(&bad(listener.answer(&heard)));
             connection.expect_end();
             until("it is counted", || host.status().rejected_connections == rejected);
+            clock.advance(RECONNECT_DELAY_MAX);
         }
         let mut pair = listener.accept_pair();
         until_connected(&host, "raw");
@@ -179,7 +194,7 @@ fn data_of_an_acceptor_that_comes_before_its_last_answer_is_kept() {
         let mesh = RouteMesh::new(MESH)
             .peer(MeshPeer::new("raw", listener.address()))
             .channel(channel(&ledger, &gate));
-        let host = Host::builder("client").mesh(mesh).start().unwrap();
+        let host = Host::builder("client").clock(still()).mesh(mesh).start().unwrap();
         let (mut application, heard) = listener.accept();
         let mut early = listener.answer(&heard).encode().to_vec();
         for number in 0..10_u32 {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::Semaphore;
+use zhost::clock::VirtualClock;
 use zhost::{Host, MeshPeer, PeerState, RouteMesh, SocketAddress};
 
 use crate::world::{
-    CHANNEL, Ledger, MESH, Server, block, channel, client, pause, peer, run, until, until_connected,
+    CHANNEL, Ledger, MESH, Server, block, channel, client, is_connected, pause, peer, run, still,
+    until, until_in_time,
 };
 
 /// A directory that goes when the test is over.
@@ -21,6 +23,8 @@ impl Scratch {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/tmp/zlink-{}-{number}", std::process::id()));
+        // A process of the same number may have been killed.
+        std::fs::remove_dir_all(&path).ok();
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }
@@ -39,12 +43,12 @@ impl Drop for Scratch {
 #[test]
 fn a_mesh_works_over_unix_sockets_and_outlives_a_restart() {
     run(&[], || {
-        let scratch = Scratch::new();
+        let (clock, scratch) = (still(), Scratch::new());
         let address = scratch.socket("s");
         let first = Server::listen(address.clone(), |host| host);
         assert_eq!(first.host.listen_address(MESH), Some(&address), "where it listens");
         let host = client("server", address.clone(), |host| {
-            host.default_socket_send_timeout(Duration::from_mins(1))
+            host.default_socket_send_timeout(Duration::from_mins(1)).clock(clock.clone())
         });
         let orders = host.channel(CHANNEL).unwrap();
         for number in 0..1_000_u32 {
@@ -60,6 +64,7 @@ fn a_mesh_works_over_unix_sockets_and_outlives_a_restart() {
             block(orders.send("placed", number.to_le_bytes().to_vec())).unwrap();
         }
         let second = Server::listen(address, |host| host);
+        until_in_time("another pair is up", &clock, || peer(&host, "server").pairs == 2);
         until("what was queued has arrived", || second.ledger.len() == 50);
         assert_eq!(second.ledger.numbers(), (0..50).collect::<Vec<_>>(), "in order");
         let reply = block(orders.request("echo", Bytes::from_static(b"again"))).unwrap();
@@ -69,31 +74,32 @@ fn a_mesh_works_over_unix_sockets_and_outlives_a_restart() {
 }
 
 /// A node that listens and dials the other.
-fn node(scratch: &Scratch, own: &str, other: &str) -> Host {
+fn node(scratch: &Scratch, own: &str, other: &str, clock: Arc<VirtualClock>) -> Host {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
     let mesh = RouteMesh::new(MESH)
         .listen(scratch.socket(own))
         .peer(MeshPeer::new(other, scratch.socket(other)).serves(CHANNEL))
         .channel(channel(&ledger, &gate));
-    Host::builder(own).mesh(mesh).start().unwrap()
+    Host::builder(own).clock(clock).mesh(mesh).start().unwrap()
 }
 
 #[test]
 fn two_nodes_that_dial_each_other_come_to_one_pair_and_call_both_ways() {
     run(&[], || {
         for _ in 0..10 {
-            let scratch = Scratch::new();
+            let (clock, scratch) = (still(), Scratch::new());
             let hosts = std::thread::scope(|scope| {
-                let one = scope.spawn(|| node(&scratch, "one", "two"));
-                let two = scope.spawn(|| node(&scratch, "two", "one"));
+                let one = scope.spawn(|| node(&scratch, "one", "two", clock.clone()));
+                let two = scope.spawn(|| node(&scratch, "two", "one", clock.clone()));
                 [one.join().unwrap(), two.join().unwrap()]
             });
-            for (host, other) in hosts.iter().zip(["two", "one"]) {
-                until_connected(host, other);
-            }
+            let is_up = || is_connected(&hosts[0], "two") && is_connected(&hosts[1], "one");
+            until_in_time("a pair is up", &clock, is_up);
             let pairs = || hosts.each_ref().map(|host| host.status().peers[0].pairs);
-            pause(Duration::from_millis(300));
             let settled = pairs();
+            // Whoever still means to dial does it within this time, and no probe is due.
+            clock.advance(Duration::from_secs(4));
+            pause(Duration::from_millis(100));
             for host in &hosts {
                 assert_eq!(host.status().peers.len(), 1, "one peer");
                 let caller = host.channel(CHANNEL).unwrap();

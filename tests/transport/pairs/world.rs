@@ -26,10 +26,17 @@ pub(crate) fn run(ids: &[&str], test: impl FnOnce()) {
     }
 }
 
-/// Waits for a call on this thread.
+/// Longer than any working machine needs, one that stops its threads for seconds included.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How many times that a thread which makes many calls may take.
+const CALLS: u32 = 5;
+
+/// Waits for a call on this thread. On a clock that stands still nothing else ends one that hangs.
 pub(crate) fn block<T>(call: impl IntoFuture<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(call.into_future())
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let call = call.into_future();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE * CALLS, call).await }).unwrap()
 }
 
 /// Makes a call on a thread of its own.
@@ -47,16 +54,32 @@ pub(crate) fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
+/// Between two looks at something that is waited for.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// Waits until something holds; it fails after a time that no working machine needs.
 #[track_caller]
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
-    for _ in 0..6_000 {
+    for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
         if holds() {
             return;
         }
-        pause(Duration::from_millis(5));
+        pause(LOOK);
     }
-    panic!("30 s were not enough: {what}");
+    panic!("{PATIENCE:?} were not enough: {what}");
+}
+
+/// The same for something that takes a host's time, like another attempt to connect. Time passes
+/// as fast as this thread runs and no faster, so no limit of a host ends early on a busy machine.
+#[track_caller]
+pub(crate) fn until_in_time(what: &str, clock: &VirtualClock, holds: impl Fn() -> bool) {
+    until(what, || {
+        let is_so = holds();
+        if !is_so {
+            clock.advance(2 * LOOK);
+        }
+        is_so
+    });
 }
 
 /// What handlers have seen, in their order.
@@ -106,6 +129,12 @@ pub(crate) fn channel(ledger: &Ledger, gate: &Arc<Semaphore>) -> ChannelServer {
         .on_request("echo", async |order: Bytes| Ok(order))
 }
 
+/// A clock that stands still unless its test moves it: nothing is probed and nothing times out,
+/// however long a machine stops a thread. Hosts have one of their own if their test gives them none.
+pub(crate) fn still() -> Arc<VirtualClock> {
+    Arc::new(VirtualClock::new())
+}
+
 /// A host named `server` that serves the channel and listens.
 pub(crate) struct Server {
     pub(crate) host: Host,
@@ -118,7 +147,7 @@ impl Server {
         Self::listen("127.0.0.1:0".parse().unwrap(), tune)
     }
 
-    /// On a clock that stands still: nothing is probed and nothing times out.
+    /// On a clock that its test moves.
     pub(crate) fn on_virtual_time(clock: &Arc<VirtualClock>) -> Self {
         let clock = Arc::clone(clock);
         Self::start(|host| host.clock(clock))
@@ -130,7 +159,7 @@ impl Server {
     ) -> Self {
         let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
         let mesh = RouteMesh::new(MESH).listen(address).channel(channel(&ledger, &gate));
-        let host = tune(Host::builder("server").mesh(mesh)).start().unwrap();
+        let host = tune(Host::builder("server").clock(still()).mesh(mesh)).start().unwrap();
         Self { host, ledger, gate }
     }
 
@@ -170,7 +199,7 @@ pub(crate) fn client(
     tune: impl FnOnce(HostBuilder) -> HostBuilder,
 ) -> Host {
     let mesh = RouteMesh::new(MESH).peer(MeshPeer::new(node, address).serves(CHANNEL));
-    tune(Host::builder("client").mesh(mesh)).start().unwrap()
+    tune(Host::builder("client").clock(still()).mesh(mesh)).start().unwrap()
 }
 
 /// What a host shows of a peer.
@@ -180,12 +209,17 @@ pub(crate) fn peer(host: &Host, node: &str) -> PeerStatus {
     peers.into_iter().find(|peer| peer.node.as_deref() == Some(node)).unwrap()
 }
 
-#[track_caller]
-pub(crate) fn until_connected(host: &Host, node: &str) {
+/// Whether a pair with a node is up.
+pub(crate) fn is_connected(host: &Host, node: &str) -> bool {
     let is_up = |peer: &PeerStatus| {
         peer.node.as_deref() == Some(node) && peer.state == PeerState::Connected
     };
-    until("the pair is up", || host.status().peers.iter().any(is_up));
+    host.status().peers.iter().any(is_up)
+}
+
+#[track_caller]
+pub(crate) fn until_connected(host: &Host, node: &str) {
+    until("the pair is up", || is_connected(host, node));
 }
 
 /// A well-behaved host that asks the server without a pause. What it comes to is that nothing of

@@ -1,6 +1,6 @@
 //! Connecting and accepting.
 
-use std::net::TcpListener;
+use core::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use rustix::io::Errno;
@@ -23,9 +23,10 @@ fn outcome(world: &mut World, address: SocketAddress) -> Result<(), Errno> {
 #[test]
 fn connecting_to_a_port_that_nobody_listens_on_is_refused() {
     let Some(mut world) = World::new() else { return };
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = SocketAddress::Tcp(listener.local_addr().unwrap());
-    drop(listener);
+    // Bound, it keeps the port from whoever else opens a listener meanwhile.
+    let bound = socket::open_for(&tcp(), SocketBuffers::default()).unwrap();
+    rustix::net::bind(&bound, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = socket::local_address(&bound).unwrap();
     assert_eq!(outcome(&mut world, address), Err(Errno::CONNREFUSED), "nobody listens");
 }
 
