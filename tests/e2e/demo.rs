@@ -1,11 +1,9 @@
 //! `zlink demo`: its verdict, its numbers, its exit codes.
 
-use core::time::Duration;
-
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Process, busy, can_run, pause};
+use crate::program::{Ended, Process, Stand, busy, can_run};
 
 /// What is promised to scripts, and nothing else.
 const KEYS: [&str; 23] = [
@@ -38,6 +36,24 @@ pub(crate) fn number(json: &Value, key: &str) -> u64 {
     json[key].as_u64().unwrap_or_else(|| panic!("`{key}` is a number in {json}"))
 }
 
+/// Runs the demo for as long as this machine needs to fill every queue.
+///
+/// A busy machine may be kept from that for all of three seconds. Then the demo says that it has
+/// proved nothing, and has to do so again with more time; any other verdict stands.
+fn overload(producers: u32) -> Ended {
+    let run = |seconds: u32| {
+        let line = format!("demo --seconds {seconds} --json --producers {producers}");
+        Process::start(&line).end()
+    };
+    let mut ended = run(3);
+    for seconds in [12, 48] {
+        if ended.status.code() == Some(INCONCLUSIVE) {
+            ended = run(seconds);
+        }
+    }
+    ended
+}
+
 /// The producers offer as much as they are let, the slow handler takes at most 2,000 a second: far
 /// above ten to one. Seconds instead of the contract's minute, and two numbers of producers.
 #[test]
@@ -48,8 +64,7 @@ fn b_001_b_002_b_003_b_004_b_016_b_022_b_047_overload_is_slow_sends_and_nothing_
     }
     let _busy = busy();
     for producers in [64, 256] {
-        let line = format!("demo --seconds 3 --json --producers {producers}");
-        let ended = Process::start(&line).end();
+        let ended = overload(producers);
         ended.assert_code(0);
         let json = ended.json();
         let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
@@ -124,21 +139,20 @@ fn a_run_without_overload_is_inconclusive() {
     }
     let _busy = busy();
     let ended = Process::start("demo --seconds 2 --json --producers 1").end();
-    ended.assert_code(4);
+    ended.assert_code(INCONCLUSIVE);
     assert_eq!(ended.json()["verdict"], "inconclusive", "{ended:#?}");
     assert!(ended.stderr.contains("fewer than 1000"), "the reason: {}", ended.stderr);
 }
 
-/// The run would last a minute. The signal goes to one process, and both end.
+/// The run would last ten minutes. The signal goes to one process, and both end.
 #[test]
 fn sigterm_drains_reports_and_ends_both_processes() {
     if !can_run(&[]) {
         return;
     }
     let _busy = busy();
-    let demo = Process::start("demo --seconds 60 --json");
-    demo.receiver();
-    pause(Duration::from_millis(1_500));
+    let demo = Process::start_followed("demo --seconds 600 --json");
+    demo.until("it is overloaded", Stand::is_overloaded);
     demo.signal(Signal::TERM);
     let ended = demo.end();
     let json = ended.json();
@@ -148,6 +162,8 @@ fn sigterm_drains_reports_and_ends_both_processes() {
     for none in ["lost", "duplicated", "out_of_order", "other_errors", "requests_failed"] {
         assert_eq!(number(&json, none), 0, "{none} in {json}");
     }
-    // Whether a run of a second was overloaded enough is the machine's affair.
-    assert!(matches!(ended.status.code(), Some(0 | 4)), "{ended:#?}");
+    ended.assert_code(0);
 }
+
+/// The exit code of a run that proved nothing.
+const INCONCLUSIVE: i32 = 4;

@@ -1,14 +1,9 @@
 //! `kill -9` of either process in the middle of the demo.
 
-use core::time::Duration;
-
 use rustix::process::{Signal, kill_process};
 
 use crate::demo::number;
-use crate::program::{Process, busy, can_run, pause};
-
-/// Long enough that every queue is full.
-const UNTIL_FULL: Duration = Duration::from_millis(1_500);
+use crate::program::{Process, Stand, busy, can_run};
 
 /// The sender's calls have limits of 10 s (send) and 15 s (request). It ends within those and the
 /// time to report, or the test loses its patience.
@@ -18,9 +13,9 @@ fn a_sender_whose_receiver_was_killed_ends_its_calls_reports_and_exits() {
         return;
     }
     let turn = busy();
-    let demo = Process::start("demo --seconds 60 --json");
+    let demo = Process::start_followed("demo --seconds 600 --json");
     let receiver = demo.receiver();
-    pause(UNTIL_FULL);
+    demo.until("it is overloaded", Stand::is_overloaded);
     kill_process(receiver, Signal::KILL).unwrap();
     // From here on everybody only waits.
     drop(turn);
@@ -43,9 +38,8 @@ fn a_receiver_whose_sender_was_killed_reports_and_exits() {
         return;
     }
     let _busy = busy();
-    let demo = Process::start("demo --seconds 60 --json");
-    demo.receiver();
-    pause(UNTIL_FULL);
+    let demo = Process::start_followed("demo --seconds 600 --json");
+    demo.until("it is overloaded", Stand::is_overloaded);
     demo.signal(Signal::KILL);
     let ended = demo.end();
     assert_eq!(ended.status.code(), None, "killed: {ended:#?}");
@@ -61,10 +55,12 @@ fn with_reconnect_a_second_receiver_takes_over_in_order() {
         return;
     }
     let _busy = busy();
-    let demo = Process::start("demo --seconds 4 --json --reconnect");
+    let demo = Process::start_followed("demo --seconds 600 --json --reconnect");
     let first = demo.receiver();
-    pause(UNTIL_FULL);
+    demo.until("it is overloaded", Stand::is_overloaded);
     kill_process(first, Signal::KILL).unwrap();
+    demo.until("the second is, too", |stand| stand.receivers == 2 && stand.is_overloaded());
+    demo.signal(Signal::TERM);
     let ended = demo.end();
     let json = ended.json();
     ended.assert_code(0);

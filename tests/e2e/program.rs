@@ -1,11 +1,11 @@
 //! The program `zlink`, built once, and its processes.
 
 use core::time::Duration;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,8 +57,16 @@ pub(crate) fn pause(time: Duration) {
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    stdout: Receiver<String>,
-    stderr: Receiver<String>,
+    stdout: Output,
+    stderr: Output,
+}
+
+/// What a process has written to one pipe.
+#[derive(Debug)]
+struct Output {
+    text: Arc<Mutex<String>>,
+    /// The last process that could write has ended.
+    closed: Receiver<()>,
 }
 
 /// How a process ended.
@@ -72,16 +80,24 @@ pub(crate) struct Ended {
 impl Process {
     /// Starts `zlink` with these words as arguments.
     pub(crate) fn start(arguments: &str) -> Self {
-        let mut child = Command::new(zlink())
+        Self::start_with(arguments, |command| command.env_remove("ZLINK_LOG"))
+    }
+
+    /// The same for a demo whose course can be followed with [`Self::until`].
+    pub(crate) fn start_followed(arguments: &str) -> Self {
+        Self::start_with(arguments, |command| command.env("ZLINK_LOG", "zlink.demo=debug"))
+    }
+
+    fn start_with(arguments: &str, tune: impl Fn(&mut Command) -> &mut Command) -> Self {
+        let mut child = tune(&mut Command::new(zlink()))
             .args(arguments.split_whitespace())
-            .env_remove("ZLINK_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stdout = whole(child.stdout.take().unwrap());
-        let stderr = whole(child.stderr.take().unwrap());
+        let stdout = Output::of(child.stdout.take().unwrap());
+        let stderr = Output::of(child.stderr.take().unwrap());
         Self { child, stdout, stderr }
     }
 
@@ -93,7 +109,7 @@ impl Process {
     /// The receiving process, once both processes have their hosts.
     pub(crate) fn receiver(&self) -> Pid {
         let parent = Pid::from_child(&self.child);
-        for _ in 0..3_000 {
+        for _ in 0..LOOKS_MAX {
             match child_of(parent) {
                 Some(child) if has_a_host(parent) => return child,
                 _ => pause(Duration::from_millis(10)),
@@ -102,11 +118,22 @@ impl Process {
         panic!("{parent:?} has no child or no host");
     }
 
+    /// Waits until the demo has come this far.
+    pub(crate) fn until(&self, what: &str, holds: impl Fn(&Stand) -> bool) {
+        for _ in 0..LOOKS_MAX {
+            if self.stderr.last_stand().is_some_and(|stand| holds(&stand)) {
+                return;
+            }
+            pause(Duration::from_millis(10));
+        }
+        panic!("the demo never came to where {what}: {:?}", self.stderr.last_stand());
+    }
+
     /// Waits for the end of this process and of every process it has started: each of them holds
     /// the other end of the standard error that is read here.
     pub(crate) fn end(mut self) -> Ended {
-        let stderr = self.stderr.recv_timeout(PATIENCE).unwrap();
-        let stdout = self.stdout.recv_timeout(PATIENCE).unwrap();
+        let stderr = self.stderr.whole();
+        let stdout = self.stdout.whole();
         let status = self.child.wait().unwrap();
         Ended { status, stdout, stderr }
     }
@@ -135,15 +162,80 @@ impl Ended {
     }
 }
 
-/// Reads all of `pipe` on a thread of its own.
-fn whole(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (done, text) = sync_channel(1);
-    thread::spawn(move || {
-        let mut all = String::new();
-        pipe.read_to_string(&mut all).unwrap();
-        done.send(all).ok();
-    });
-    text
+impl Output {
+    /// Reads all of `pipe` on a thread of its own.
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (close, closed) = sync_channel(1);
+        let text = Arc::<Mutex<String>>::default();
+        let read = Arc::clone(&text);
+        thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = String::new();
+            while pipe.read_line(&mut line).unwrap() > 0 {
+                read.lock().unwrap().push_str(&line);
+                line.clear();
+            }
+            close.send(()).ok();
+        });
+        Self { text, closed }
+    }
+
+    /// Waits for the end.
+    fn whole(&self) -> String {
+        let closed = self.closed.recv_timeout(PATIENCE);
+        let text = self.text.lock().unwrap().clone();
+        assert!(closed.is_ok(), "the process should have ended; it wrote {text}");
+        text
+    }
+
+    fn last_stand(&self) -> Option<Stand> {
+        self.text.lock().unwrap().lines().rev().find_map(Stand::read)
+    }
+}
+
+/// How far a demo has come, as its log tells ten times a second.
+#[derive(Debug)]
+pub(crate) struct Stand {
+    /// How many receivers there have been.
+    pub(crate) receivers: u64,
+    is_slow: bool,
+    send_queue_peak_bytes: u64,
+    receive_queue_peak_bytes: u64,
+    permits_peak: u64,
+    sends_waited: u64,
+    requests_ok_while_full: u64,
+}
+
+impl Stand {
+    fn read(line: &str) -> Option<Self> {
+        let (_, fields) = line.split_once(" zlink.demo: ")?;
+        let text = |key: &str| {
+            let mut pairs = fields.split_whitespace().filter_map(|field| field.split_once('='));
+            pairs.find_map(|(name, value)| (name == key).then_some(value))
+        };
+        let number = |key: &str| text(key)?.parse().ok();
+        Some(Self {
+            receivers: number("receivers")?,
+            is_slow: text("phase")? == "\"slow\"",
+            send_queue_peak_bytes: number("send_queue_peak_bytes")?,
+            receive_queue_peak_bytes: number("receive_queue_peak_bytes")?,
+            permits_peak: number("permits_peak")?,
+            sends_waited: number("sends_waited")?,
+            requests_ok_while_full: number("requests_ok_while_full")?,
+        })
+    }
+
+    /// Whether all that a verdict wants to see of an overload has been seen, with the demo's
+    /// default marks. The present receiver's queue and permits count, all else is of the whole run.
+    pub(crate) const fn is_overloaded(&self) -> bool {
+        let full = (256 << 10) * 96 / 100;
+        self.is_slow
+            && self.send_queue_peak_bytes >= full
+            && self.receive_queue_peak_bytes >= full
+            && self.permits_peak == 64
+            && self.sends_waited >= 1_000
+            && self.requests_ok_while_full > 0
+    }
 }
 
 fn has_a_host(process: Pid) -> bool {
@@ -163,5 +255,6 @@ fn child_of(parent: Pid) -> Option<Pid> {
     })
 }
 
-/// No run that works takes as long.
-const PATIENCE: Duration = Duration::from_secs(100);
+/// No run that works takes as long, not even on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_mins(5);
+const LOOKS_MAX: u32 = 30_000;

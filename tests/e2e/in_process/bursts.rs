@@ -1,11 +1,12 @@
 //! What makes a send wait, and what moves the moment at which it does.
 
+use core::pin::pin;
 use core::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 use zhost::ErrorKind;
 
-use super::world::{Gate, HOLD, marks, payload, receiver, run, sender, until};
+use super::world::{Gate, HOLD, Way, marks, on_the_spot, payload, receiver, run, sender, until};
 
 #[test]
 fn b_019_the_usual_rate_never_waits_and_a_burst_does() {
@@ -21,32 +22,39 @@ fn b_019_the_usual_rate_never_waits_and_a_burst_does() {
             until("it is handled", || gate.handled() > number).await;
         }
         assert_eq!(waits(), 0, "one at a time always finds room");
-        for _ in 0..2_000 {
-            caller.send(HOLD, payload.clone()).await.unwrap();
+        // How soon it catches up with the queue is the scheduler's affair; that it does is not.
+        let mut sent = 200;
+        while waits() == 0 {
+            for _ in 0..2_000 {
+                caller.send(HOLD, payload.clone()).await.unwrap();
+            }
+            sent += 2_000;
+            assert!(sent < 100_000, "the same messages, but faster than they leave");
         }
-        assert!(waits() > 0, "the same messages, but faster than they leave");
-        until("all are handled", || gate.handled() == 2_200).await;
+        until("all are handled", || gate.handled() == sent).await;
     });
 }
 
 /// How many messages a sender takes for a receiver that does not handle any, until the first wait.
 ///
-/// They come in small groups, so that each has left the sender before the next comes as long as
-/// anything behind it has room.
+/// They come in small groups, each when the one before has found its place, so that the sender's
+/// queue is the last to fill.
 async fn absorbed(send_kib: u64, receive_kib: u64, payload_bytes: usize) -> u64 {
     let gate = Gate::new();
     let receiver = receiver("receiver", gate.channel(), |host| marks(host, 64, receive_kib));
-    let (_sender, caller) = sender("sender", &receiver, |host| marks(host, send_kib, 64));
+    let (sender, caller) = sender("sender", &receiver, |host| marks(host, send_kib, 64));
+    let way = Way { sender: &sender, receiver: &receiver, payload: payload_bytes };
     let payload = payload(payload_bytes);
-    let mut accepted = 0;
-    // Zero: the call is polled once, so it is accepted on the spot or it waits.
-    while let Ok(result) = timeout(Duration::ZERO, caller.send(HOLD, payload.clone())).await {
+    let (mut accepted, mut before, mut is_full_behind) = (0, way.levels(), false);
+    while let Some(result) = on_the_spot(pin!(caller.send(HOLD, payload.clone()))).await {
         result.unwrap();
         accepted += 1;
-        if accepted % 4 == 0 {
-            sleep(Duration::from_millis(3)).await;
+        if accepted % 4 == 0 && !is_full_behind {
+            is_full_behind = !way.settled(before).await;
+            before = way.levels();
         }
     }
+    assert!(is_full_behind, "the sender's queue is the last to fill");
     gate.open();
     accepted
 }
@@ -78,30 +86,47 @@ fn b_104_a_higher_mark_absorbs_a_larger_burst_in_either_direction() {
     });
 }
 
+/// How long a sender to a receiver that handles nothing takes until its first call fails.
+async fn first_failure(kib: u64, limit: Duration) -> Duration {
+    let gate = Gate::new();
+    let receiver = receiver("receiver", gate.channel(), |host| marks(host, kib, kib));
+    let (_sender, caller) = sender("sender", &receiver, |host| {
+        marks(host, kib, kib).default_socket_send_timeout(limit)
+    });
+    let (begun, payload) = (Instant::now(), payload(1 << 10));
+    let (called, error) = loop {
+        let called = Instant::now();
+        match caller.send(HOLD, payload.clone()).await {
+            Ok(()) => {}
+            Err(error) => break (called, error),
+        }
+    };
+    let (waited, symptom) = (called.elapsed(), begun.elapsed());
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+    assert!(waited >= limit, "not early: {waited:?}; {:?}", error.waited());
+    gate.open();
+    symptom
+}
+
+/// A failure is never early, but a busy machine makes any of them late. So for each setting the
+/// earliest of some failures counts.
 #[test]
 fn b_149_lower_limits_and_shorter_timeouts_fail_sooner_and_never_early() {
     run(&["B-149"], async {
+        let settings = [(16, 50), (64, 250), (256, 1_250)];
+        let settings = settings.map(|(kib, limit)| (kib, Duration::from_millis(limit)));
         let mut symptoms = Vec::new();
-        for (kib, limit) in [(16, 50), (64, 250), (256, 1_250)] {
-            let limit = Duration::from_millis(limit);
-            let gate = Gate::new();
-            let receiver = receiver("receiver", gate.channel(), |host| marks(host, kib, kib));
-            let (_sender, caller) = sender("sender", &receiver, |host| {
-                marks(host, kib, kib).default_socket_send_timeout(limit)
-            });
-            let (begun, payload) = (Instant::now(), payload(1 << 10));
-            let (called, error) = loop {
-                let called = Instant::now();
-                match caller.send(HOLD, payload.clone()).await {
-                    Ok(()) => {}
-                    Err(error) => break (called, error),
+        for (place, (kib, limit)) in settings.into_iter().enumerate() {
+            let next = settings.get(place + 1).map_or(Duration::MAX, |(_, limit)| *limit);
+            let mut earliest = Duration::MAX;
+            for _ in 0..20 {
+                earliest = earliest.min(first_failure(kib, limit).await);
+                // The next setting's failure cannot come before its own limit.
+                if earliest < next {
+                    break;
                 }
-            };
-            assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
-            let waited = called.elapsed();
-            assert!(waited >= limit, "not early: {waited:?}; {:?}", error.waited());
-            symptoms.push(begun.elapsed());
-            gate.open();
+            }
+            symptoms.push(earliest);
         }
         assert!(symptoms.is_sorted_by(|less, more| less < more), "{symptoms:?}");
     });

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use zhost::{Caller, ChannelServer, Host, RouteMesh};
 
 use super::world::{
-    CHANNEL, Gate, HOLD, JOBS, MESH, dropped, fill, marks, payload, peer, receiver, run, until,
+    CHANNEL, Gate, HOLD, JOBS, MESH, Way, dropped, fill, marks, payload, peer, receiver, run, until,
 };
 
 /// A receiver, a sender that floods it, and callers from each to the other.
@@ -55,9 +55,10 @@ async fn two(asked: Asked) -> Two {
 fn b_029_b_148_replies_flow_past_a_saturated_queue_and_all_is_reported_as_normal() {
     run(&["B-29", "B-148"], async {
         let two = two(Asked::Replies).await;
-        let accepted = fill(&two.to_receiver, &payload(1 << 10)).await;
+        let way = Way { sender: &two.sender, receiver: &two.receiver, payload: 1 << 10 };
+        let accepted = fill(way, &two.to_receiver).await;
         for _ in 0..200 {
-            let timeout = Duration::from_secs(20);
+            let timeout = Duration::from_mins(1);
             let reply = two.to_sender.request("ask", payload(64)).timeout(timeout).await.unwrap();
             assert_eq!(reply.payload(), payload(64), "the answer");
             assert!(two.receiver.is_saturated(), "and still no permit is free");
@@ -80,7 +81,7 @@ fn b_029_b_148_replies_flow_past_a_saturated_queue_and_all_is_reported_as_normal
 fn b_055_a_reply_may_overtake_an_earlier_message_of_the_same_peer() {
     run(&["B-55"], async {
         let two = two(Asked::SendsAndReplies).await;
-        let timeout = Duration::from_secs(20);
+        let timeout = Duration::from_mins(1);
         let reply = two.to_sender.request("ask", payload(8)).timeout(timeout).await.unwrap();
         assert_eq!(reply.payload(), payload(8), "the answer is here");
         assert_eq!(two.gate.handled(), 0, "and the message before it has not been handled");

@@ -1,13 +1,15 @@
 //! The way of an overload from the handler back to the caller, stage by stage.
 
 use core::pin::pin;
-use core::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
-
+use tokio::select;
+use tokio::time::Instant;
 use zhost::{QueueStatus, Status};
 
-use super::world::{Gate, HOLD, JOBS, RUNNING, fill, marks, payload, receiver, run, sender, until};
+use super::world::{
+    Gate, HOLD, JOBS, RUNNING, Way, fill, has_room, marks, on_the_spot, payload, receiver, run,
+    sender, until,
+};
 
 const MARK_KIB: u64 = 64;
 const PAYLOAD: usize = 1 << 10;
@@ -17,13 +19,13 @@ fn b_027_a_sender_runs_ahead_of_the_handlers_by_what_the_queues_hold_and_no_more
     run(&["B-27"], async {
         let gate = Gate::new();
         let receiver = receiver("receiver", gate.channel(), |host| marks(host, MARK_KIB, MARK_KIB));
-        let (_sender, caller) = sender("sender", &receiver, |host| marks(host, MARK_KIB, MARK_KIB));
-        let payload = payload(PAYLOAD);
-        let capacity = fill(&caller, &payload).await;
+        let (sender, caller) = sender("sender", &receiver, |host| marks(host, MARK_KIB, MARK_KIB));
+        let way = Way { sender: &sender, receiver: &receiver, payload: PAYLOAD };
+        let capacity = fill(way, &caller).await;
         for round in 1..=3_u64 {
             gate.let_through(100);
             until("the handlers end", || gate.handled() == 100 * round).await;
-            let accepted = fill(&caller, &payload).await;
+            let accepted = fill(way, &caller).await;
             // Calls are let in when half of a queue has left (D-04), and the kernel packs its
             // buffers a little differently each time.
             assert!(
@@ -43,25 +45,21 @@ fn b_030_while_the_receiver_takes_nothing_the_send_queue_stays_full_and_the_send
     run(&["B-30"], async {
         let gate = Gate::new();
         let receiver = receiver("receiver", gate.channel(), |host| marks(host, MARK_KIB, MARK_KIB));
-        let (sender, caller) = sender("sender", &receiver, |host| {
-            marks(host, MARK_KIB, MARK_KIB).default_socket_send_timeout(Duration::from_mins(1))
-        });
+        let (sender, caller) = sender("sender", &receiver, |host| marks(host, MARK_KIB, MARK_KIB));
+        let way = Way { sender: &sender, receiver: &receiver, payload: PAYLOAD };
         let payload = payload(PAYLOAD);
-        let queue = || sender.status().peers.first().unwrap().send_queue;
-        // The kernel's own buffers settle late: its window probes come further and further apart.
         let mut accepted = 0;
-        let (mut waiting, before) = loop {
+        let mut waiting = loop {
             let mut send = Box::pin(caller.send(HOLD, payload.clone()));
-            let settled = timeout(Duration::from_millis(500), send.as_mut()).await.is_err();
-            let before = queue();
-            if settled && timeout(Duration::from_secs(1), send.as_mut()).await.is_err() {
-                break (send, before);
+            select! {
+                biased;
+                result = send.as_mut() => result.unwrap(),
+                () = rest(way) => break send,
             }
             accepted += 1;
             assert!(accepted < 1_000, "the receiver takes nothing, so there is an end to it");
         };
-        let after = queue();
-        assert_eq!(after.accounted, before.accounted, "nothing left the queue");
+        let after = sender.status().peers.first().unwrap().send_queue;
         // Having been full, a queue lets waiting calls in when half of it has left (D-04).
         assert!(after.peak.get() + 2 * (PAYLOAD as u64) > MARK_KIB << 10, "it was full: {after:?}");
         assert!(after.accounted.get() > MARK_KIB << 9, "no more than half has left: {after:?}");
@@ -72,14 +70,24 @@ fn b_030_while_the_receiver_takes_nothing_the_send_queue_stays_full_and_the_send
     });
 }
 
+/// Waits until nothing has left the sender's queue for a second. The kernel's own buffers settle
+/// late: its window probes come further and further apart.
+async fn rest(way: Way<'_>) {
+    for _ in 0..20 {
+        if way.still().await == way.still().await {
+            return;
+        }
+    }
+    panic!("the receiver takes nothing, but the queue drains: {:?}", way.levels());
+}
+
 /// What is full when a stage of the cascade is reached, in their order.
 const STAGES: [&str; 5] = ["handlers", "permits", "receive queue", "send queue", "send"];
 
 /// Which stages are reached right now.
 fn reached(receiver: &Status, sender: &Status) -> [bool; 5] {
     let jobs = receiver.application_job_queue;
-    let is_full =
-        |queue: QueueStatus| queue.accounted.get() + 2 * (PAYLOAD as u64) > MARK_KIB << 10;
+    let is_full = |queue: QueueStatus| !has_room(queue.accounted, queue.mark, PAYLOAD);
     [
         receiver.handlers.running == RUNNING,
         jobs.in_use == JOBS && jobs.waiting_sources > 0,
@@ -97,15 +105,20 @@ fn b_036_overload_walks_from_the_handler_to_the_caller_stage_by_stage() {
         let gate = Gate::new();
         let receiver = receiver("receiver", gate.channel(), |host| marks(host, MARK_KIB, MARK_KIB));
         let (sender, caller) = sender("sender", &receiver, |host| marks(host, MARK_KIB, MARK_KIB));
+        let way = Way { sender: &sender, receiver: &receiver, payload: PAYLOAD };
         let payload = payload(PAYLOAD);
         let mut trace = [None; STAGES.len()];
+        let mut is_full_behind = false;
         for _ in 0..2_000 {
             if trace[4].is_some() {
                 break;
             }
+            let before = way.levels();
             let mut send = pin!(caller.send(HOLD, payload.clone()));
-            drop(timeout(Duration::from_millis(20), send.as_mut()).await);
-            sleep(Duration::from_millis(3)).await;
+            if let Some(result) = on_the_spot(send.as_mut()).await {
+                result.unwrap();
+                is_full_behind = is_full_behind || !way.settled(before).await;
+            }
             let (now, reached) = (Instant::now(), reached(&receiver.status(), &sender.status()));
             for (first, _) in trace.iter_mut().zip(reached).filter(|(_, is_reached)| *is_reached) {
                 first.get_or_insert(now);

@@ -76,7 +76,9 @@ pub(super) struct ReceiverSample {
     /// Since `Slow`.
     pub(super) seconds: f64,
     pub(super) queue_bytes: u64,
+    pub(super) queue_peak_bytes: u64,
     pub(super) permits: u64,
+    pub(super) permits_peak: u64,
     /// One-way messages whose handler ran to its end.
     pub(super) sends_handled: u64,
     pub(super) rss_bytes: u64,
@@ -93,6 +95,8 @@ pub(super) struct ReceiverFinal {
     pub(super) permits_peak: u64,
     pub(super) permit_limit: u64,
     pub(super) rss_growth_bytes: u64,
+    /// Requests whose handler found, right before its answer, that no permit was left.
+    pub(super) answered_while_full: u64,
     /// For each producer, in the order in which handlers began.
     pub(super) sends: Vec<Ledger>,
     pub(super) requests: Vec<Ledger>,

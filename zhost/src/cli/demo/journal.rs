@@ -64,12 +64,20 @@ impl JournalFile {
     ///
     /// # Errors
     ///
-    /// What the kernel says; also if the file is there already.
+    /// What the kernel says.
     pub(super) fn create(incarnation: u32) -> io::Result<Self> {
-        let name = format!("zlink-demo-{}-{incarnation}.journal", process::id());
-        let path = std::env::temp_dir().join(name);
-        OpenOptions::new().write(true).create_new(true).open(&path)?;
-        Ok(Self(path))
+        let mut taken = None;
+        for attempt in 0..NAMES_MAX {
+            let name = format!("zlink-demo-{}-{incarnation}-{attempt}.journal", process::id());
+            let path = std::env::temp_dir().join(name);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(_) => return Ok(Self(path)),
+                // Of a process that had this id before and was killed, or has it in a container.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(taken.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -143,6 +151,9 @@ impl Handled {
 /// Kind, producer, number.
 const ENTRY_BYTES: usize = 13;
 
+/// More files than a process id leaves behind.
+const NAMES_MAX: u32 = 1_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +180,9 @@ mod tests {
         let mut twice = expected.clone();
         twice.append(&Handled { sends_done: 3, ..Handled::new(2) });
         assert_eq!(twice, Handled { sends_done: 4, ..expected });
+
+        let other = JournalFile::create(u32::MAX).unwrap();
+        assert_eq!(other.read(2).unwrap(), Handled::new(2), "a name that is taken is left alone");
 
         let path = file.path().to_owned();
         drop(file);

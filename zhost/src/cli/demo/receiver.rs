@@ -94,6 +94,7 @@ pub(super) struct Work {
     pace_slow: AtomicBool,
     sends_handled: AtomicU64,
     damaged: AtomicU64,
+    answered_while_full: AtomicU64,
     ledgers: Mutex<Ledgers>,
     journal: Option<Journal>,
 }
@@ -113,6 +114,7 @@ impl Work {
             pace_slow: AtomicBool::new(false),
             sends_handled: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
+            answered_while_full: AtomicU64::new(0),
             ledgers: Mutex::new(Ledgers { sends: ledgers(), requests: ledgers() }),
             journal,
         })
@@ -141,7 +143,11 @@ impl Work {
         let stamp = self.note(payload, Entry::RequestBegun);
         self.take_time().await;
         let stamp = stamp.ok_or(Damaged)?;
-        Ok(Answer { stamp, permits: permits() }.encode())
+        let permits = permits();
+        if permits == Permits::Exhausted {
+            self.answered_while_full.fetch_add(1, Relaxed);
+        }
+        Ok(Answer { stamp, permits }.encode())
     }
 
     fn note(&self, payload: &[u8], entry: Entry) -> Option<Stamp> {
@@ -203,7 +209,9 @@ impl Watch<'_> {
         say(&Word::Sample(ReceiverSample {
             seconds: since.elapsed().as_secs_f64(),
             queue_bytes: levels.queue.bytes,
+            queue_peak_bytes: levels.queue.peak_bytes,
             permits: levels.permits,
+            permits_peak: levels.permits_peak,
             sends_handled: self.work.sends_handled.load(Relaxed),
             rss_bytes,
         }));
@@ -220,6 +228,7 @@ impl Watch<'_> {
             permits_peak: levels.permits_peak,
             permit_limit: levels.permit_limit,
             rss_growth_bytes: self.growth.bytes(),
+            answered_while_full: self.work.answered_while_full.load(Relaxed),
             sends: ledgers.sends.clone(),
             requests: ledgers.requests.clone(),
         }

@@ -108,6 +108,9 @@ fn no_wake_up_is_lost_and_the_limit_holds_under_threads() {
         }
     }
     let gate = limit(2);
+    // The limit is reached here: the scheduler may let the threads run one by one.
+    let mut seat = gate.seat();
+    drop([seat.enter(Waker::noop()).unwrap(), seat.enter(Waker::noop()).unwrap()]);
     let inside = AtomicU32::new(0);
     thread::scope(|scope| {
         for number in 0..4_usize {
