@@ -228,6 +228,7 @@ impl Stand {
     /// Whether all that a verdict wants to see of an overload has been seen, with the demo's
     /// default marks. The present receiver's queue and permits count, all else is of the whole run.
     pub(crate) const fn is_overloaded(&self) -> bool {
+        // The verdict's 90 % is of the mark and the control allowance, 16.25 KiB: 95.7 % of 256 KiB.
         let full = (256 << 10) * 96 / 100;
         self.is_slow
             && self.send_queue_peak_bytes >= full
@@ -255,6 +256,7 @@ fn child_of(parent: Pid) -> Option<Pid> {
     })
 }
 
-/// No run that works takes as long, not even on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// No run that works takes as long.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// Five minutes: a machine that is busy with other things needs long to overload anything.
 const LOOKS_MAX: u32 = 30_000;

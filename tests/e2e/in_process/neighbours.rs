@@ -14,10 +14,8 @@ use super::world::{CHANNEL, Gate, HOLD, MESH, marks, payload, peer, receiver, ru
 /// Messages of one measurement.
 const OFFERED: u64 = 40;
 
-/// How often a neighbour is measured alone and beside a flood; more often while the machine is too
-/// busy with other things for the middle of the measurements to say anything.
+/// How often a neighbour is measured alone and beside a flood.
 const PAIRS: usize = 7;
-const PAIRS_MAX: usize = 5 * PAIRS;
 
 /// Of messages to a node that handles them at once.
 const PACE: Duration = Duration::from_micros(6_600);
@@ -88,23 +86,11 @@ fn waits(host: &Host) -> bool {
     host.status().peers.iter().any(|peer| peer.send_queue.waiting > 0)
 }
 
-/// How long a neighbour took alone and beside a flood.
-#[derive(Debug, Default)]
-struct Pairs(Vec<(Duration, Duration)>);
-
-impl Pairs {
-    fn are_enough(&self) -> bool {
-        let count = self.0.len();
-        count >= PAIRS_MAX || count >= PAIRS && self.kept() >= KEPT
-    }
-
-    /// The middle of the ratios of a rate beside a flood to the rate alone.
-    fn kept(&self) -> f64 {
-        let ratio = |(alone, beside): &(Duration, Duration)| alone.div_duration_f64(*beside);
-        let mut pairs = self.0.clone();
-        pairs.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
-        ratio(&pairs[pairs.len() / 2])
-    }
+/// The middle of the ratios of a rate beside a flood to the rate alone.
+fn median(mut pairs: Vec<(Duration, Duration)>) -> f64 {
+    let ratio = |(alone, beside): &(Duration, Duration)| alone.div_duration_f64(*beside);
+    pairs.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
+    ratio(&pairs[pairs.len() / 2])
 }
 
 #[test]
@@ -129,8 +115,8 @@ fn b_028_an_origin_does_not_feel_that_another_one_is_saturated() {
         let (_one, quiet) = sender("quiet", &receiver, |host| marks(host, 16, 16));
         let (two, loud) = sender("loud", &receiver, |host| marks(host, 16, 16));
         let quiet_handled = || handled[0].load(Relaxed);
-        let mut pairs = Pairs::default();
-        while !pairs.are_enough() {
+        let mut pairs = Vec::new();
+        for _ in 0..PAIRS {
             let pace = moderate_pace(&quiet, "quiet", quiet_handled).await;
             let alone = paced(&quiet, "quiet", pace, quiet_handled).await;
             let flood = Flood::start(&loud, "loud");
@@ -140,9 +126,9 @@ fn b_028_an_origin_does_not_feel_that_another_one_is_saturated() {
             flood.stop().await;
             let is_empty = || two.status().peers[0].send_queue.accounted.is_zero();
             until("the flood has left", || is_empty() && !receiver.is_saturated()).await;
-            pairs.0.push((alone, beside));
+            pairs.push((alone, beside));
         }
-        assert!(pairs.kept() >= KEPT, "alone, beside the flood: {pairs:?}");
+        assert!(median(pairs.clone()) >= KEPT, "alone, beside the flood: {pairs:?}");
     });
 }
 
@@ -161,16 +147,16 @@ fn b_150_a_slow_node_delays_only_those_who_wait_for_it() {
             (host.node(MESH, "slow", CHANNEL).unwrap(), host.node(MESH, "fast", CHANNEL).unwrap());
 
         let fast_handled = || fast_gate.handled();
-        let mut pairs = Pairs::default();
-        while !pairs.are_enough() {
+        let mut pairs = Vec::new();
+        for _ in 0..PAIRS {
             let alone = paced(&to_fast, HOLD, PACE, fast_handled).await;
             let flood = Flood::start(&to_slow, HOLD);
             until("calls to the slow node wait", || waits(&host)).await;
             let beside = paced(&to_fast, HOLD, PACE, fast_handled).await;
-            pairs.0.push((alone, beside));
+            pairs.push((alone, beside));
             flood.stop().await;
         }
-        assert!(pairs.kept() >= KEPT, "alone, beside the flood: {pairs:?}");
+        assert!(median(pairs.clone()) >= KEPT, "alone, beside the flood: {pairs:?}");
 
         // The kernel may have made a little room since.
         while to_slow.send(HOLD, payload(1 << 10)).await.is_ok() {}

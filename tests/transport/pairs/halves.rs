@@ -4,10 +4,9 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zcore::wire::{HELLO_BYTES, Hello, Kind, Lane, Refusal, Role};
-use zhost::clock::VirtualClock;
 
 use crate::raw::{Connection, RawListener, RawPair, fresh_pair, hello};
-use crate::world::{CHANNEL, Server, block, client, run, until};
+use crate::world::{CHANNEL, Server, block, client, run, still, until};
 
 /// Connections that may be without a pair (D-17).
 const HALF_PAIRS_MAX: usize = 256;
@@ -37,7 +36,7 @@ fn settle(server: &Server, node: &str) -> RawPair {
 #[test]
 fn a_greeting_has_five_seconds() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let server = Server::on_virtual_time(&clock);
         let mut silent = Connection::open(&server.host);
         let mut slow = Connection::open(&server.host);
@@ -69,7 +68,7 @@ fn a_greeting_has_five_seconds() {
 fn connections_without_a_pair_are_limited() {
     run(&[], || {
         let _nobody_else = CROWD.lock().unwrap_or_else(PoisonError::into_inner);
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let server = Server::on_virtual_time(&clock);
         let mut strangers: Vec<_> =
             (0..HALF_PAIRS_MAX).map(|_| Connection::open(&server.host)).collect();
@@ -92,7 +91,7 @@ fn connections_without_a_pair_are_limited() {
 fn a_refused_connection_holds_one_place_and_gives_it_back_once() {
     run(&[], || {
         let _nobody_else = CROWD.lock().unwrap_or_else(PoisonError::into_inner);
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let server = Server::on_virtual_time(&clock);
         for _ in 0..50 {
             let mut refused = Connection::open(&server.host);
@@ -148,7 +147,7 @@ fn a_half_pair_whose_dialer_comes_back_is_replaced() {
 #[test]
 fn an_acceptor_that_never_answers_is_given_up_and_dialed_again() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let time = Arc::clone(&clock);
         let listener = RawListener::bind("raw");
         let host = client("raw", listener.address(), |host| host.clock(time));

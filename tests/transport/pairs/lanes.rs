@@ -2,11 +2,9 @@
 
 use core::num::NonZeroU32;
 use core::time::Duration;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use zcore::wire::{Kind, Lane};
-use zhost::clock::VirtualClock;
 use zhost::{ByteCount, HighWaterMark, HostBuilder, RunningLimit, SocketBuffers};
 use ztransport::limits::RECONNECT_DELAY_MAX;
 
@@ -64,8 +62,7 @@ fn b_048_one_peer_is_reached_over_exactly_two_connections() {
 #[test]
 fn b_052_replies_are_read_while_the_application_lane_is_not() {
     run(&["B-52"], || {
-        let clock = Arc::new(VirtualClock::new());
-        let server = Server::start(|host| tight(host).clock(clock));
+        let server = Server::start(tight);
         let mut pair = RawPair::dial(&server.host, "raw");
         let sent = saturate(&server, &mut pair, "raw");
         let raw = server.caller("raw");
@@ -87,9 +84,8 @@ fn b_052_replies_are_read_while_the_application_lane_is_not() {
 fn b_017_a_sender_locks_and_goes_on_without_a_question_to_its_peer() {
     run(&["B-17"], || {
         // Time stands still: there are no probes.
-        let clock = Arc::new(VirtualClock::new());
         let listener = RawListener::bind("raw");
-        let host = client("raw", listener.address(), |host| tight(host).clock(clock));
+        let host = client("raw", listener.address(), tight);
         let mut pair = listener.accept_pair();
         let channel = host.channel(CHANNEL).unwrap();
         let sending = spawn(async move {

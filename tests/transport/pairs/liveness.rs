@@ -4,11 +4,12 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use zcore::wire::Kind;
-use zhost::clock::VirtualClock;
 
 use crate::lanes::{saturate, tight};
 use crate::raw::{RawPair, fresh_pair, hello, record};
-use crate::world::{CHANNEL, MESH, Server, block, client, peer, run, until, until_connected};
+use crate::world::{
+    CHANNEL, MESH, Server, block, client, peer, run, still, until, until_connected,
+};
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
@@ -19,7 +20,7 @@ const ALMOST: Duration = Duration::from_millis(4_900);
 #[test]
 fn a_peer_that_is_silent_for_fifteen_seconds_is_lost() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let server = Server::on_virtual_time(&clock);
         let mut pair = RawPair::dial(&server.host, "raw");
         until_connected(&server.host, "raw");
@@ -39,7 +40,7 @@ fn a_peer_that_is_silent_for_fifteen_seconds_is_lost() {
 #[test]
 fn any_byte_on_the_application_lane_is_a_sign_of_life() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let server = Server::on_virtual_time(&clock);
         let mut pair = RawPair::dial(&server.host, "raw");
         until_connected(&server.host, "raw");
@@ -58,7 +59,7 @@ fn any_byte_on_the_application_lane_is_a_sign_of_life() {
 #[test]
 fn replies_say_nothing_about_the_application_lane() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let server = Server::on_virtual_time(&clock);
         let mut pair = RawPair::dial(&server.host, "raw");
         let caller = server.caller("raw");
@@ -77,7 +78,7 @@ fn replies_say_nothing_about_the_application_lane() {
 #[test]
 fn a_peer_that_is_not_read_is_not_lost_and_still_hears_of_us() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let shared = Arc::clone(&clock);
         let server = Server::start(|host| tight(host).clock(shared));
         let mut pair = RawPair::dial(&server.host, "raw");
@@ -95,7 +96,7 @@ fn a_peer_that_is_not_read_is_not_lost_and_still_hears_of_us() {
 #[test]
 fn a_host_does_not_give_up_on_a_receiver_that_is_full() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let time = || Arc::clone(&clock);
         let server = Server::start(|host| tight(host).clock(time()));
         let address = server.host.listen_address(MESH).unwrap().clone();
@@ -126,7 +127,7 @@ fn a_host_does_not_give_up_on_a_receiver_that_is_full() {
 #[test]
 fn a_peer_that_comes_back_often_is_probed_as_seldom_as_any() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let server = Server::on_virtual_time(&clock);
         let mut pairs = Vec::new();
         for generation in 1..=8 {

@@ -1,11 +1,9 @@
 //! Control keeps its place among the messages.
 
 use core::time::Duration;
-use std::sync::Arc;
 
 use zcore::Charge;
 use zcore::wire::{Goodbye, GoodbyeReason, Kind};
-use zhost::clock::VirtualClock;
 
 use crate::lanes::tight;
 use crate::raw::{RawListener, RawPair, record};
@@ -20,8 +18,7 @@ fn goodbye() -> Vec<u8> {
 
 /// A server whose permits are all taken by messages of a raw peer.
 fn stuck() -> (Server, RawPair) {
-    let clock = Arc::new(VirtualClock::new());
-    let server = Server::start(|host| tight(host).clock(clock));
+    let server = Server::start(tight);
     let mut pair = RawPair::dial(&server.host, "raw");
     for number in 0..MESSAGES {
         pair.application.say(&record(Kind::Send, 0, "held", &number.to_le_bytes()));
@@ -64,9 +61,8 @@ fn b_050_a_goodbye_is_taken_behind_the_messages_before_it() {
 #[test]
 fn b_050_the_answer_to_a_probe_comes_behind_the_messages_that_were_queued_before() {
     run(&["B-50"], || {
-        let clock = Arc::new(VirtualClock::new());
         let listener = RawListener::bind("raw");
-        let host = client("raw", listener.address(), |host| tight(host).clock(clock));
+        let host = client("raw", listener.address(), tight);
         let channel = host.channel(CHANNEL).unwrap();
         for number in 0..MESSAGES {
             let mut payload = vec![0; 1 << 10];
@@ -86,9 +82,8 @@ fn b_050_the_answer_to_a_probe_comes_behind_the_messages_that_were_queued_before
 #[test]
 fn b_050_the_goodbye_of_a_host_comes_behind_its_last_message() {
     run(&["B-50"], || {
-        let clock = Arc::new(VirtualClock::new());
         let listener = RawListener::bind("raw");
-        let host = client("raw", listener.address(), |host| tight(host).clock(clock));
+        let host = client("raw", listener.address(), tight);
         let mut pair = listener.accept_pair();
         let channel = host.channel(CHANNEL).unwrap();
         for number in 0..MESSAGES {

@@ -1,15 +1,13 @@
 //! Records that break the protocol end their pair, and nothing else.
 
 use core::time::Duration;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use zcore::wire::{Head, Kind, Lane, RouteHash};
 use zhost::ErrorKind;
-use zhost::clock::VirtualClock;
 
 use crate::raw::{RawPair, record};
-use crate::world::{Bystander, Server, run, spawn, until};
+use crate::world::{Bystander, Server, run, spawn, still, until};
 
 fn with_length(length: u32) -> Vec<u8> {
     let mut bytes = record(Kind::Send, 0, "placed", b"four");
@@ -115,7 +113,7 @@ fn half_a_record_is_given_back_when_its_connection_ends() {
 #[test]
 fn a_late_reply_is_read_over_and_counted_and_the_pair_lives() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let server = Server::on_virtual_time(&clock);
         let mut pair = RawPair::dial(&server.host, "raw");
         let caller = server.caller("raw");

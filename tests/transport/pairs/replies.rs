@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zcore::wire::{Kind, Lane};
-use zhost::clock::VirtualClock;
 
 use crate::raw::{RawPair, fresh_pair, hello, record};
-use crate::world::{Server, run, spawn, until, until_in_time};
+use crate::world::{Server, run, spawn, still, until, until_in_time};
 
 const QUIET: Duration = Duration::from_millis(200);
 
@@ -78,7 +77,7 @@ fn replies_that_were_queued_when_their_pair_ended_are_not_sent_over_the_next() {
 #[test]
 fn a_peer_that_reads_no_replies_costs_a_bounded_number_of_them() {
     run(&[], || {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = still();
         let time = Arc::clone(&clock);
         let server = Server::start(|host| host.default_socket_send_timeout(QUIET).clock(time));
         let mut pair = RawPair::dial(&server.host, "raw");

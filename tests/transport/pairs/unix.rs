@@ -1,11 +1,10 @@
 //! The same over Unix sockets.
 
-use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use zhost::clock::VirtualClock;
 use zhost::{Host, MeshPeer, PeerState, RouteMesh, SocketAddress};
@@ -16,27 +15,15 @@ use crate::world::{
 };
 
 /// A directory that goes when the test is over.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new() -> Self {
-        static LAST: AtomicU32 = AtomicU32::new(0);
-        let number = LAST.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(format!("/tmp/zlink-{}-{number}", std::process::id()));
-        // A process of the same number may have been killed.
-        std::fs::remove_dir_all(&path).ok();
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn socket(&self, name: &str) -> SocketAddress {
-        format!("unix:{}", self.0.join(name).display()).parse().unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
+        format!("unix:{}", self.0.path().join(name).display()).parse().unwrap()
     }
 }
 
@@ -59,7 +46,7 @@ fn a_mesh_works_over_unix_sockets_and_outlives_a_restart() {
         assert_eq!(first.ledger.numbers(), (0..1_000).collect::<Vec<_>>(), "in order");
         drop(first);
         until("the pair has ended", || peer(&host, "server").state == PeerState::Disconnected);
-        assert!(scratch.0.join("s").exists(), "the socket file is left behind");
+        assert!(scratch.0.path().join("s").exists(), "the socket file is left behind");
         for number in 0..50_u32 {
             block(orders.send("placed", number.to_le_bytes().to_vec())).unwrap();
         }

@@ -70,7 +70,7 @@ pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// The same for something that takes a host's time, like another attempt to connect. Time passes
-/// as fast as this thread runs and no faster, so no limit of a host ends early on a busy machine.
+/// only with this thread's looks, so on a busy machine no limit of a host ends early.
 #[track_caller]
 pub(crate) fn until_in_time(what: &str, clock: &VirtualClock, holds: impl Fn() -> bool) {
     until(what, || {

@@ -7,8 +7,8 @@ use crate::engine::Shared;
 
 /// A host as of one moment. Each part is consistent in itself.
 ///
-/// The counters are of what has ended, and each is raised by the thread on which it ended: a caller
-/// may hold its answer a moment before the host that gave it has counted it.
+/// A counter is raised by the thread that sees its event: a caller may hold its answer a moment
+/// before the host that gave it has counted it.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The driver that moves bytes.

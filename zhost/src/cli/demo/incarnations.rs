@@ -45,7 +45,7 @@ impl Incarnations {
             address: "127.0.0.1:0".to_owned(),
             journal: None,
         };
-        let journal = scenario.reconnect.then(|| journal(0)).transpose()?;
+        let journal = scenario.reconnect.then(journal).transpose()?;
         setup.journal = journal.as_ref().map(|file| file.path().to_owned());
         let (current, address) = listening(&setup).await?;
         setup.address = address;
@@ -102,7 +102,7 @@ impl Incarnations {
             self.fallen.append(&handled);
         }
         self.deaths += 1;
-        let file = journal(self.deaths)?;
+        let file = journal()?;
         self.setup.journal = Some(file.path().to_owned());
         self.journal = Some(file);
         // The kernel closes the sockets of a killed ring a moment after the process has ended;
@@ -136,8 +136,8 @@ async fn listening(setup: &ReceiverSetup) -> Result<(Receiver, String), Failure>
     }
 }
 
-fn journal(incarnation: u32) -> Result<JournalFile, Failure> {
-    JournalFile::create(incarnation)
+fn journal() -> Result<JournalFile, Failure> {
+    JournalFile::create()
         .map_err(|error| broken(format!("the receiver's journal cannot be made: {error}")))
 }
 

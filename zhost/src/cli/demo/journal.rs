@@ -5,8 +5,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::process;
+use std::path::Path;
+
+use tempfile::{Builder, TempPath};
 
 use super::control::{Cause, Failure};
 use super::ledger::Ledger;
@@ -57,27 +58,17 @@ impl Journal {
 
 /// The sender's end: the file of one receiver; it is removed with this value.
 #[derive(Debug)]
-pub(super) struct JournalFile(PathBuf);
+pub(super) struct JournalFile(TempPath);
 
 impl JournalFile {
-    /// Makes the empty file for incarnation `incarnation`.
+    /// Makes an empty file of a name that nobody has.
     ///
     /// # Errors
     ///
     /// What the kernel says.
-    pub(super) fn create(incarnation: u32) -> io::Result<Self> {
-        let mut taken = None;
-        for attempt in 0..NAMES_MAX {
-            let name = format!("zlink-demo-{}-{incarnation}-{attempt}.journal", process::id());
-            let path = std::env::temp_dir().join(name);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => return Ok(Self(path)),
-                // Of a process that had this id before and was killed, or has it in a container.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(taken.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
+    pub(super) fn create() -> io::Result<Self> {
+        let file = Builder::new().prefix("zlink-demo-").suffix(".journal").tempfile()?;
+        Ok(Self(file.into_temp_path()))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -96,12 +87,6 @@ impl JournalFile {
             handled.take(entry);
         }
         Ok(handled)
-    }
-}
-
-impl Drop for JournalFile {
-    fn drop(&mut self) {
-        drop(fs::remove_file(&self.0));
     }
 }
 
@@ -151,16 +136,13 @@ impl Handled {
 /// Kind, producer, number.
 const ENTRY_BYTES: usize = 13;
 
-/// More files than a process id leaves behind.
-const NAMES_MAX: u32 = 1_000;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_was_written_is_read_back_and_the_file_goes_away() {
-        let file = JournalFile::create(u32::MAX).unwrap();
+        let file = JournalFile::create().unwrap();
         let journal = Journal::open(file.path()).unwrap();
         for (entry, producer, number) in [
             (Entry::SendBegun, 1, 0),
@@ -181,8 +163,8 @@ mod tests {
         twice.append(&Handled { sends_done: 3, ..Handled::new(2) });
         assert_eq!(twice, Handled { sends_done: 4, ..expected });
 
-        let other = JournalFile::create(u32::MAX).unwrap();
-        assert_eq!(other.read(2).unwrap(), Handled::new(2), "a name that is taken is left alone");
+        let other = JournalFile::create().unwrap();
+        assert_eq!(other.read(2).unwrap(), Handled::new(2), "each has a file of its own");
 
         let path = file.path().to_owned();
         drop(file);

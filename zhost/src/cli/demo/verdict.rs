@@ -120,14 +120,16 @@ fn bound_rules(numbers: &Numbers) -> Vec<String> {
     broken(rules)
 }
 
-/// Every answer that was given while no permit was left has arrived, or its request failed.
+/// Every answer that was given while no permit was left has arrived, or its request failed; and not
+/// all of those requests did.
 ///
 /// Both sides count the same answers. How many there are is the scheduler's affair: where the
 /// receiver gets the processor only now and then, its handlers may take turns with its shard so
 /// that a permit is always free when one of them ends. That is missing overload.
 fn reply_rule(numbers: &Numbers, answered: u64) -> Option<String> {
     let arrived = numbers.requests_ok_while_full;
-    (answered > arrived.saturating_add(numbers.requests_failed)).then(|| {
+    let is_missing = answered > arrived.saturating_add(numbers.requests_failed);
+    (is_missing || answered > 0 && arrived == 0).then(|| {
         format!(
             "{answered} requests were answered while the receiver had no permit left, but only \
              {arrived} of the replies arrived: replies did not flow past the full queues"
@@ -245,6 +247,8 @@ mod tests {
         let judgement = judge(&missing, &findings);
         assert_eq!(judgement.verdict, Verdict::Fail);
         assert_eq!(judgement.reasons, [sentence]);
+        let none = Numbers { requests_ok_while_full: 0, requests_failed: 5, ..sound() };
+        assert_eq!(judge(&none, &findings).verdict, Verdict::Fail, "all of them failed");
     }
 
     #[test]
