@@ -1,6 +1,7 @@
 //! Puts a host together from its description.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use zcore::wire::{Label, TopologyKind};
@@ -9,8 +10,8 @@ use ztransport::clock::Clock;
 use ztransport::socket::{self, SocketAddress};
 use ztransport::uring::Uring;
 use ztransport::{
-    ByteLimits, Doorbell, LaneContext, Peer, Peers, Permits, ShardControl, ShardPlan, TopologyPlan,
-    WaitSpace,
+    ByteLimits, Doorbell, LaneContext, Listener, Peer, Peers, Permits, ShardControl, ShardPlan,
+    TopologyPlan, WaitSpace,
 };
 
 use crate::builder::{HostBuilder, StartError};
@@ -25,6 +26,7 @@ use crate::topology::{ChannelServer, ClientServer, RouteMesh, SelectOne, Side, W
 pub(crate) struct Assembled {
     pub(crate) shared: Arc<Shared>,
     pub(crate) plan: ShardPlan,
+    pub(crate) listeners: Vec<Listener<OwnedFd>>,
     pub(crate) executor: Executor,
     pub(crate) directory: Arc<Directory>,
 }
@@ -55,7 +57,7 @@ pub(crate) fn assemble(builder: HostBuilder) -> Result<Assembled, StartError> {
     if !draft.errors.is_empty() {
         return Err(draft.errors.into());
     }
-    let plans = draft.listen(plans)?;
+    let (plans, listeners) = draft.listen(plans)?;
     let directory = draft.directory();
     let Draft { settings, peers, permits, lanes, .. } = draft;
     let control = Arc::new(ShardControl::default());
@@ -73,7 +75,7 @@ pub(crate) fn assemble(builder: HostBuilder) -> Result<Assembled, StartError> {
     };
     let parts = Parts { settings, peers, permits, lanes, control, routes, gate };
     let shared = Arc::new(Shared::new(parts));
-    Ok(Assembled { shared, plan, executor, directory: Arc::new(directory) })
+    Ok(Assembled { shared, plan, listeners, executor, directory: Arc::new(directory) })
 }
 
 /// Runs a host and its client code on this thread.
@@ -83,7 +85,7 @@ where
     F: Future<Output = T> + 'static,
     T: Send + 'static,
 {
-    let Assembled { shared, plan, executor, directory } = assemble(builder)?;
+    let Assembled { shared, plan, listeners, executor, directory } = assemble(builder)?;
     let driver = Uring::new(uring_options(&shared.settings)).map_err(StartError::Unavailable)?;
     let output = Arc::new(Mutex::new(None));
     let host = Host { shared: Arc::clone(&shared), engine: None, directory };
@@ -102,7 +104,7 @@ where
             drop(ended);
         }
     }));
-    run_shard(driver, &shared, plan, executor);
+    run_shard(driver, &shared, (plan, listeners), executor);
     drop(spawner);
     let value = output.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     value.ok_or(StartError::Ended)
@@ -271,7 +273,7 @@ impl Draft {
             }
             planned.push((peer, address));
         }
-        (TopologyPlan { kind, name, listener: None, dials: planned }, listen)
+        (TopologyPlan { kind, name, dials: planned }, listen)
     }
 
     fn add_candidate(&mut self, index: u16, channel: String, candidate: (Arc<Peer>, u32)) {
@@ -288,21 +290,21 @@ impl Draft {
     fn listen(
         &mut self,
         plans: Vec<(TopologyPlan, Option<SocketAddress>)>,
-    ) -> Result<Vec<TopologyPlan>, StartError> {
+    ) -> Result<(Vec<TopologyPlan>, Vec<Listener<OwnedFd>>), StartError> {
         let buffers = self.settings.socket_buffers;
-        let mut listening = Vec::new();
-        for (mut plan, address) in plans {
+        let (mut topologies, mut listeners) = (Vec::new(), Vec::new());
+        for (topology, (plan, address)) in (0_u16..).zip(plans) {
             if let Some(address) = address {
                 let bound = socket::listen(&address, buffers)
-                    .and_then(|listener| Ok((socket::local_address(&listener)?, listener)));
-                let (local, listener) =
+                    .and_then(|socket| Ok((socket::local_address(&socket)?, socket)));
+                let (local, socket) =
                     bound.map_err(|source| StartError::Listen { address, source })?;
                 self.listening.insert(plan.name.to_string(), local);
-                plan.listener = Some(listener);
+                listeners.push(Listener { topology, socket });
             }
-            listening.push(plan);
+            topologies.push(plan);
         }
-        Ok(listening)
+        Ok((topologies, listeners))
     }
 
     fn directory(&mut self) -> Directory {

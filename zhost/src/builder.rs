@@ -203,7 +203,8 @@ impl HostBuilder {
     /// ```
     pub fn start(self) -> Result<Host, StartError> {
         let assembled = assembly::assemble(self)?;
-        let engine = Engine::start(&assembled.shared, assembled.plan, assembled.executor)?;
+        let seat = (assembled.plan, assembled.listeners);
+        let engine = Engine::start(&assembled.shared, seat, assembled.executor)?;
         Ok(Host { shared: assembled.shared, engine: Some(engine), directory: assembled.directory })
     }
 

@@ -3,15 +3,17 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use zcore::{Instant, Stage};
 use ztransport::clock::Clock;
+use ztransport::driver::Driver;
 use ztransport::probe::Unavailable;
 use ztransport::uring::{Uring, UringOptions};
 use ztransport::{
-    Doorbell, LaneContext, Peers, Permits, Shard, ShardControl, ShardPlan, WaitSpace,
+    Doorbell, LaneContext, Listener, Peers, Permits, Shard, ShardControl, ShardPlan, WaitSpace,
 };
 
 use crate::dispatch::{DispatchCounts, StartGate};
@@ -267,6 +269,9 @@ impl TokioQueues {
     }
 }
 
+/// What a shard is built from, and where it accepts.
+pub(crate) type Seat = (ShardPlan, Vec<Listener<OwnedFd>>);
+
 /// The thread of a shard.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -286,7 +291,7 @@ impl Engine {
     /// Starts the thread and waits until its driver stands.
     pub(crate) fn start(
         shared: &Arc<Shared>,
-        plan: ShardPlan,
+        seat: Seat,
         executor: Executor,
     ) -> Result<Self, EngineError> {
         let (report, reported) = std::sync::mpsc::sync_channel(1);
@@ -303,7 +308,7 @@ impl Engine {
                     }
                 };
                 report.send(Ok(())).ok();
-                run_shard(driver, &shared, plan, executor);
+                run_shard(driver, &shared, seat, executor);
             })
             .map_err(EngineError::Thread)?;
         match reported.recv() {
@@ -326,7 +331,12 @@ impl Engine {
 }
 
 /// Runs a shard on this thread until it has drained, whatever happens to it.
-pub(crate) fn run_shard(driver: Uring, shared: &Arc<Shared>, plan: ShardPlan, executor: Executor) {
+pub(crate) fn run_shard(
+    driver: impl Driver<Socket = OwnedFd>,
+    shared: &Arc<Shared>,
+    (plan, listeners): Seat,
+    executor: Executor,
+) {
     /// Tells the host even if the shard panics.
     struct Ended<'shard>(&'shard Shared, Option<String>);
 
@@ -341,7 +351,7 @@ pub(crate) fn run_shard(driver: Uring, shared: &Arc<Shared>, plan: ShardPlan, ex
 
     let mut ended = Ended(shared, Some("the shard panicked".into()));
     let ingress = HostIngress::new(Arc::clone(shared), executor);
-    let outcome = Shard::new(driver, ingress, plan).run();
+    let outcome = Shard::new(driver, ingress, plan, listeners).and_then(Shard::run);
     ended.1 = outcome.err().map(|error| error.to_string());
 }
 

@@ -1,11 +1,12 @@
 //! The seam between a shard and the kernel.
 
+use core::fmt;
 use core::time::Duration;
 use std::io;
-use std::os::fd::OwnedFd;
 
 use crate::event::Event;
 use crate::op::Op;
+use crate::socket::{SocketAddress, SocketBuffers, Watch};
 use crate::token::SocketId;
 
 /// Carries out operations and reports what became of them.
@@ -15,12 +16,26 @@ pub trait Driver {
     /// Wakes the driver's thread out of [`Driver::park`].
     type Waker: Wake;
 
+    /// A socket that no driver holds: a descriptor, where the kernel is the network.
+    type Socket: fmt::Debug + Send + 'static;
+
     /// Takes a socket in. The driver closes it, and nobody else.
     ///
     /// # Errors
     ///
     /// [`SocketTableFull`] gives the socket back when all slots are taken.
-    fn adopt(&mut self, socket: OwnedFd) -> Result<SocketId, SocketTableFull>;
+    fn adopt(&mut self, socket: Self::Socket) -> Result<SocketId, SocketTableFull<Self::Socket>>;
+
+    /// Opens a socket to be connected to `address`.
+    ///
+    /// # Errors
+    ///
+    /// What socket(2) and setsockopt(2) say; `EMFILE` when all slots are taken.
+    fn open(&mut self, address: &SocketAddress, setup: SocketSetup) -> io::Result<SocketId>;
+
+    /// Gives a socket away, for another driver to adopt; its name is dead then. `None` while
+    /// anything is in flight for it.
+    fn release(&mut self, socket: SocketId) -> Option<Self::Socket>;
 
     /// Takes an operation. It starts with the next [`Driver::poll`] or [`Driver::park`] at the
     /// latest. An operation on a socket that is gone is ignored.
@@ -49,6 +64,18 @@ pub trait Driver {
 
     /// A handle that any thread may use.
     fn waker(&self) -> Self::Waker;
+
+    /// System calls so far, apart from those that set a socket up and those of wakers.
+    fn system_calls(&self) -> u64;
+}
+
+/// How a socket is opened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SocketSetup {
+    /// What the kernel may hold for it.
+    pub buffers: SocketBuffers,
+    /// How a peer that is gone is noticed.
+    pub watch: Watch,
 }
 
 /// Ends a sleep from another thread.
@@ -59,9 +86,9 @@ pub trait Wake: Clone + Send + Sync + 'static {
 
 /// The driver holds as many sockets as it was built for.
 #[derive(Debug)]
-pub struct SocketTableFull {
+pub struct SocketTableFull<S> {
     /// The socket that found no place.
-    pub socket: OwnedFd,
+    pub socket: S,
     /// How many there are.
     pub sockets_max: u32,
 }

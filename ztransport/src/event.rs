@@ -1,7 +1,5 @@
 //! What a driver tells its shard.
 
-use std::os::fd::OwnedFd;
-
 use rustix::io::Errno;
 
 use crate::batch::Batch;
@@ -24,12 +22,12 @@ pub enum ReceiveStop {
 /// kernel behind it.
 #[derive(Debug)]
 pub enum Event<'buffer> {
-    /// A connection was accepted. It belongs to nobody until a driver adopts it.
+    /// A connection was accepted. It is watched like an Application lane until it says more.
     Accepted {
         /// The listening socket.
         listener: SocketId,
         /// The new connection.
-        connection: OwnedFd,
+        socket: SocketId,
     },
     /// Accepting ended; the shard decides when to start again.
     AcceptStopped {

@@ -24,6 +24,7 @@ pub mod probe;
 mod reconnect;
 mod record;
 mod shard;
+mod slots;
 pub mod socket;
 pub mod token;
 #[expect(unsafe_code, reason = "the only module that talks to io_uring")]
@@ -39,5 +40,5 @@ pub use lane::{Lane, LaneContext, LaneSnapshot, Limit, Refusal, Submitted};
 pub use peer::{ByteLimits, Peer, PeerState, Peers, PeersFull, ReceiveSnapshot};
 pub use permits::{Permit, Permits};
 pub use record::{Incoming, Outgoing};
-pub use shard::{Shard, ShardControl, ShardPlan, TopologyPlan};
+pub use shard::{Listener, Shard, ShardControl, ShardPlan, TopologyPlan, Turn};
 pub use wait_space::{WaitEnd, WaitSpace, Waiting};

@@ -1,7 +1,7 @@
 //! What a shard asks of its driver.
 
 use crate::batch::Batch;
-use crate::socket::{SocketAddress, Watch};
+use crate::socket::{SocketAddress, SocketBuffers, Watch};
 use crate::token::SocketId;
 
 /// Which provided buffers a connection receives into.
@@ -19,10 +19,13 @@ pub enum BufferGroup {
 /// One operation. Each is answered by events of [`crate::event::Event`], unless it says otherwise.
 #[derive(Debug)]
 pub enum Op {
-    /// Accepts connections on a listening socket until it fails or is closed.
+    /// Accepts connections on a listening socket until it fails or is closed. One that has broken
+    /// already, or finds no slot, is closed: its peer tries again.
     Accept {
         /// A listening socket.
         listener: SocketId,
+        /// What the kernel may hold for each connection.
+        buffers: SocketBuffers,
     },
     /// Connects a fresh socket.
     Connect {

@@ -104,7 +104,7 @@ fn closing_a_listener_ends_its_accept_and_is_not_told_as_a_failure() {
     let Some(mut world) = World::new() else { return };
     let listening = socket::listen(&tcp(), SocketBuffers::default()).unwrap();
     let listener = world.driver.adopt(listening).unwrap();
-    world.push(Op::Accept { listener });
+    world.accept(listener);
     world.poll();
     world.push(Op::Close { socket: listener });
     world.until_noted(listener, &Note::Closed);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ztransport::Batch;
 use ztransport::driver::Driver;
-use ztransport::op::Op;
 use ztransport::socket::{self, SocketBuffers};
 
 use crate::support::{SMALL, World, is_alone, pattern, tcp};
@@ -43,7 +42,7 @@ fn a_dropped_driver_frees_what_was_in_flight_and_closes_its_sockets() {
     let (receiving, mut quiet) = world.connection(SMALL);
     let listening = socket::listen(&tcp(), SMALL).unwrap();
     let listener = world.driver.adopt(listening).unwrap();
-    world.push(Op::Accept { listener });
+    world.accept(listener);
     world.receive(receiving);
     world.poll();
     let World { driver, .. } = world;
@@ -81,7 +80,7 @@ fn connections_that_nobody_took_are_closed_with_the_driver() {
     let address = socket::local_address(&listening).unwrap();
     let socket::SocketAddress::Tcp(address) = address else { panic!("TCP") };
     let listener = world.driver.adopt(listening).unwrap();
-    world.push(Op::Accept { listener });
+    world.accept(listener);
     world.poll();
     let mut peer = std::net::TcpStream::connect(address).unwrap();
     // The completion is copied out of the ring and then never handled.

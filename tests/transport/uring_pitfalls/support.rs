@@ -40,7 +40,7 @@ pub(crate) enum Note {
 pub(crate) struct Seen {
     pub(crate) notes: Vec<Note>,
     pub(crate) received: Vec<u8>,
-    pub(crate) accepted: Vec<OwnedFd>,
+    pub(crate) accepted: Vec<SocketId>,
     /// The batch that came back last.
     pub(crate) batch: Option<Batch>,
 }
@@ -107,6 +107,14 @@ impl World {
 
     pub(crate) fn push(&mut self, op: Op) {
         self.driver.push(op).unwrap();
+    }
+
+    pub(crate) fn accept(&mut self, listener: SocketId) {
+        self.accept_with(listener, SocketBuffers::default());
+    }
+
+    fn accept_with(&mut self, listener: SocketId, buffers: SocketBuffers) {
+        self.push(Op::Accept { listener, buffers });
     }
 
     pub(crate) fn receive(&mut self, socket: SocketId) {
@@ -195,15 +203,14 @@ impl World {
         let listening = socket::listen(address, buffers).unwrap();
         let address = socket::local_address(&listening).unwrap();
         let listener = self.driver.adopt(listening).unwrap();
-        self.push(Op::Accept { listener });
+        self.accept_with(listener, buffers);
         let connecting = socket::open_for(&address, buffers).unwrap();
         let connecting = self.driver.adopt(connecting).unwrap();
         self.push(Op::Connect { socket: connecting, address });
         self.until_noted(connecting, &Note::Connected(Ok(())));
         self.until_noted(listener, &Note::Accepted);
         let accepted = self.seen(listener).accepted.pop().unwrap();
-        socket::prepare(&accepted, buffers).unwrap();
-        (connecting, self.driver.adopt(accepted).unwrap(), listener)
+        (connecting, accepted, listener)
     }
 
     fn notes(&self) -> BTreeMap<SocketId, &[Note]> {
@@ -216,8 +223,8 @@ impl World {
 
 fn note(all: &mut BTreeMap<SocketId, Seen>, event: Event<'_>) {
     let (socket, note) = match event {
-        Event::Accepted { listener, connection } => {
-            all.entry(listener).or_default().accepted.push(connection);
+        Event::Accepted { listener, socket } => {
+            all.entry(listener).or_default().accepted.push(socket);
             (listener, Note::Accepted)
         }
         Event::AcceptStopped { listener, errno } => (listener, Note::AcceptStopped(errno)),

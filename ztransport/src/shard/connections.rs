@@ -1,7 +1,6 @@
 //! All connections of a shard: events in, intents out.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use zcore::wire::{Lane, Limits};
@@ -27,10 +26,6 @@ use crate::token::SocketId;
 pub(super) enum Intent {
     /// Hand an operation to the driver.
     Push(Op),
-    /// Take a listening socket in.
-    Listen { topology: u16, listener: OwnedFd },
-    /// Take an accepted connection in.
-    Adopt { topology: u16, connection: OwnedFd },
     /// Open a socket for one lane of a peer.
     Dial { peer: u32, lane: Lane, address: SocketAddress },
 }
@@ -85,13 +80,10 @@ impl<I: Ingress> Connections<I> {
         }
     }
 
-    /// Starts to listen and to dial.
+    /// Starts to dial.
     pub(super) fn start(&mut self) {
         let mut dials = Vec::new();
-        for (topology, plan) in (0_u16..).zip(&mut self.plan.topologies) {
-            if let Some(listener) = plan.listener.take() {
-                self.intents.push_back(Intent::Listen { topology, listener });
-            }
+        for plan in &mut self.plan.topologies {
             dials.append(&mut plan.dials);
         }
         for (peer, address) in dials {
@@ -111,11 +103,10 @@ impl<I: Ingress> Connections<I> {
     /// Takes an event in.
     pub(super) fn handle(&mut self, event: Event<'_>) {
         match event {
-            Event::Accepted { listener, connection } => {
-                if let Some(topology) = self.topology_of(listener) {
-                    self.intents.push_back(Intent::Adopt { topology, connection });
-                }
-            }
+            Event::Accepted { listener, socket } => match self.topology_of(listener) {
+                Some(topology) => self.accepted(topology, socket),
+                None => self.push(Op::Close { socket }),
+            },
             Event::AcceptStopped { listener, errno: _ } => {
                 // Out of descriptors, most likely: connections in the backlog wait meanwhile.
                 let again = self.now.saturating_add(crate::limits::RECONNECT_DELAY_MIN);
@@ -171,7 +162,11 @@ impl<I: Ingress> Connections<I> {
     /// A listener is adopted: accept on it.
     pub(super) fn listening(&mut self, topology: u16, socket: SocketId) {
         self.listeners.push((socket, topology));
-        self.push(Op::Accept { listener: socket });
+        self.accept(socket);
+    }
+
+    pub(super) fn accept(&mut self, listener: SocketId) {
+        self.push(Op::Accept { listener, buffers: self.plan.buffers });
     }
 
     pub(super) fn listens(&self, socket: SocketId) -> bool {

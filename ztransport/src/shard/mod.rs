@@ -13,7 +13,6 @@ mod timers;
 
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use zcore::Instant;
@@ -21,13 +20,13 @@ use zcore::wire::{Label, TopologyKind};
 
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
-use crate::driver::{Driver, Wake};
+use crate::driver::{Driver, SocketSetup, Wake};
 use crate::ingress::Ingress;
 use crate::lane::LaneContext;
 use crate::limits::SLEEP_MAX;
 use crate::peer::{Peer, Peers};
 use crate::permits::Permits;
-use crate::socket::{self, SocketAddress, SocketBuffers};
+use crate::socket::{SocketAddress, SocketBuffers};
 
 use connections::{Connections, Intent};
 
@@ -52,6 +51,15 @@ pub struct ShardPlan {
     pub control: Arc<ShardControl>,
 }
 
+/// A socket that a shard accepts connections on.
+#[derive(Debug)]
+pub struct Listener<S> {
+    /// The index of the topology that they belong to.
+    pub topology: u16,
+    /// The listening socket.
+    pub socket: S,
+}
+
 /// One topology of a shard.
 #[derive(Debug)]
 pub struct TopologyPlan {
@@ -59,8 +67,6 @@ pub struct TopologyPlan {
     pub kind: TopologyKind,
     /// Its name; both sides must agree.
     pub name: Label,
-    /// Where others connect.
-    pub listener: Option<OwnedFd>,
     /// Peers to connect to.
     pub dials: Vec<(Arc<Peer>, SocketAddress)>,
 }
@@ -111,7 +117,7 @@ impl ShardControl {
 
 /// One thread's share of a host.
 #[derive(Debug)]
-pub struct Shard<D, I> {
+pub struct Shard<D: Driver, I: Ingress> {
     driver: D,
     connections: Connections<I>,
     bell: Arc<Doorbell>,
@@ -119,9 +125,30 @@ pub struct Shard<D, I> {
     control: Arc<ShardControl>,
 }
 
+/// What a turn of a shard has come to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Turn {
+    /// There may be more to do.
+    Busy,
+    /// There is nothing to do.
+    Idle,
+    /// The host has drained.
+    Over,
+}
+
 impl<D: Driver, I: Ingress> Shard<D, I> {
     /// Builds a shard on its own thread.
-    pub fn new(driver: D, ingress: I, plan: ShardPlan) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// What the driver says when it has no place for the listeners, or no room for its first
+    /// operations.
+    pub fn new(
+        driver: D,
+        ingress: I,
+        plan: ShardPlan,
+        listeners: Vec<Listener<D::Socket>>,
+    ) -> io::Result<Self> {
         let bell = Arc::clone(&plan.lanes.bell);
         let clock = Arc::clone(&plan.lanes.clock);
         let control = Arc::clone(&plan.control);
@@ -130,7 +157,15 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         bell.connect(Box::new(move || waker.wake()));
         clock.attach(Arc::new(move || for_clock.wake()));
         let now = clock.now();
-        Self { driver, connections: Connections::new(ingress, plan, now), bell, clock, control }
+        let connections = Connections::new(ingress, plan, now);
+        let mut shard = Self { driver, connections, bell, clock, control };
+        for Listener { topology, socket } in listeners {
+            let socket = shard.driver.adopt(socket).map_err(|_| rustix::io::Errno::MFILE)?;
+            shard.connections.listening(topology, socket);
+        }
+        shard.connections.start();
+        shard.carry_out()?;
+        Ok(shard)
     }
 
     /// Runs until the host has drained.
@@ -139,27 +174,25 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
     ///
     /// What the driver says when the kernel refuses to go on; every connection is then closed.
     pub fn run(mut self) -> io::Result<()> {
-        let outcome = self.run_turns();
-        self.connections.abandon();
-        self.control.stop();
-        outcome
-    }
-
-    fn run_turns(&mut self) -> io::Result<()> {
-        self.connections.start();
-        self.carry_out()?;
-        while !self.connections.is_finished() {
-            let is_busy = self.turn()?;
-            if !is_busy {
-                self.sleep()?;
+        loop {
+            match self.turn()? {
+                Turn::Busy => {}
+                Turn::Idle => self.sleep()?,
+                Turn::Over => return Ok(()),
             }
         }
-        Ok(())
     }
 
-    /// Takes in, runs, carries out. Whether work is left that needs no event.
-    fn turn(&mut self) -> io::Result<bool> {
+    /// Takes in what happened, runs what is ready, and carries out what that asks for.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says when the kernel refuses to go on; the shard is then to be dropped.
+    pub fn turn(&mut self) -> io::Result<Turn> {
         let Self { driver, connections, bell, clock, control } = self;
+        if connections.is_finished() {
+            return Ok(Turn::Over);
+        }
         connections.begin_turn(clock.now());
         let events = driver.poll(|event| connections.handle(event))?;
         bell.take(|peer, errand| connections.run_errand(peer, errand));
@@ -168,7 +201,7 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         }
         let has_more = connections.run();
         self.carry_out()?;
-        Ok(has_more || events > 0)
+        Ok(if has_more || events > 0 { Turn::Busy } else { Turn::Idle })
     }
 
     fn carry_out(&mut self) -> io::Result<()> {
@@ -176,24 +209,11 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         while let Some(intent) = connections.next_intent() {
             match intent {
                 Intent::Push(op) => driver.push(op)?,
-                Intent::Listen { topology, listener } => {
-                    if let Ok(socket) = driver.adopt(listener) {
-                        connections.listening(topology, socket);
-                    }
-                }
-                Intent::Adopt { topology, connection } => {
-                    // A connection that broke already, or finds no place, is closed by its drop: the
-                    // peer tries again with a growing delay.
-                    let prepared = socket::prepare_accepted(&connection, connections.buffers());
-                    if let Some(Ok(socket)) = prepared.ok().map(|()| driver.adopt(connection)) {
-                        connections.accepted(topology, socket);
-                    }
-                }
                 Intent::Dial { peer, lane, address } => {
-                    let opened = socket::open_lane(&address, connections.buffers(), lane.into());
-                    match opened.map(|socket| driver.adopt(socket)) {
-                        Ok(Ok(socket)) => connections.dialing(peer, lane, socket, address),
-                        Ok(Err(_)) | Err(_) => connections.dial_failed(peer),
+                    let setup = SocketSetup { buffers: connections.buffers(), watch: lane.into() };
+                    match driver.open(&address, setup) {
+                        Ok(socket) => connections.dialing(peer, lane, socket, address),
+                        Err(_) => connections.dial_failed(peer),
                     }
                 }
             }
@@ -214,5 +234,16 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         let outcome = self.driver.park(self.clock.sleep_for(now, deadline));
         self.bell.wake_up();
         outcome
+    }
+}
+
+impl<D: Driver, I: Ingress> Drop for Shard<D, I> {
+    /// Every connection is closed with the driver, and what was not sent is counted. A shard that
+    /// panicked has no state to count by.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.connections.abandon();
+            self.control.stop();
+        }
     }
 }

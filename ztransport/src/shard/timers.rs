@@ -11,7 +11,6 @@ use crate::close::CloseReason;
 use crate::ingress::Ingress;
 use crate::limits::{PROBE_INTERVAL, SILENCE_MAX};
 use crate::link::{Receiving, Stage};
-use crate::op::Op;
 use crate::pair::Pair;
 use crate::record::Outgoing;
 use crate::token::SocketId;
@@ -55,7 +54,7 @@ impl<I: Ingress> Connections<I> {
             self.timers.pop_first();
             match timer {
                 Timer::Accept(listener) if self.listens(listener) => {
-                    self.push(Op::Accept { listener });
+                    self.accept(listener);
                 }
                 Timer::Accept(_) => {}
                 Timer::Dial(peer) => self.dial(peer),

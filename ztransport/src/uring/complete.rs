@@ -6,9 +6,11 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
+use crate::driver::Driver;
 use crate::errno::{Meaning, meaning};
 use crate::event::{Event, ReceiveStop};
 use crate::op::BufferGroup;
+use crate::socket;
 use crate::token::SocketId;
 
 use super::Uring;
@@ -104,14 +106,18 @@ impl Uring {
     ) -> io::Result<()> {
         let accepted = accepted_socket(completion);
         // On a closing listener the connection is dropped, and with it closed.
-        let Some(entry) = self.table.get(listener) else { return Ok(()) };
-        if entry.is_closing() {
+        let Some(entry) = self.table.get(listener).filter(|entry| !entry.is_closing()) else {
             return Ok(());
-        }
+        };
+        let buffers = entry.accepts_with;
         match accepted {
             Err(errno) => report(Event::AcceptStopped { listener, errno }),
             Ok(connection) => {
-                report(Event::Accepted { listener, connection });
+                // One that cannot be set up has broken already.
+                let prepared = socket::prepare_accepted(&connection, buffers).is_ok();
+                if let (true, Ok(socket)) = (prepared, self.adopt(connection)) {
+                    report(Event::Accepted { listener, socket });
+                }
                 if completion.is_final() {
                     return self.start_accept(listener);
                 }

@@ -31,10 +31,11 @@ use io_uring::types::{CancelBuilder, Fd};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-use crate::driver::{Driver, SocketTableFull, Wake};
+use crate::driver::{Driver, SocketSetup, SocketTableFull, Wake};
 use crate::event::Event;
 use crate::op::{BufferGroup, Op};
 use crate::probe::{Machine, Unavailable, explain};
+use crate::socket::{self, SocketAddress};
 use crate::token::SocketId;
 
 use buffers::BufferRing;
@@ -136,11 +137,6 @@ impl Uring {
         })
     }
 
-    /// Calls of `io_uring_enter(2)` so far.
-    pub const fn system_calls(&self) -> u64 {
-        self.ring.system_calls()
-    }
-
     /// Completions that belonged to nothing in flight and were ignored. Always zero unless the
     /// kernel or this driver is wrong.
     pub const fn stale_completions(&self) -> u64 {
@@ -186,13 +182,23 @@ impl Uring {
 
 impl Driver for Uring {
     type Waker = UringWaker;
+    type Socket = OwnedFd;
 
-    fn adopt(&mut self, socket: OwnedFd) -> Result<SocketId, SocketTableFull> {
+    fn adopt(&mut self, socket: OwnedFd) -> Result<SocketId, SocketTableFull<OwnedFd>> {
         // io_uring waits on a blocking socket by itself, but hands EAGAIN through on a
         // non-blocking one. A descriptor that refuses this fails its first operation, too.
         let _ = rustix::io::ioctl_fionbio(&socket, false);
         let sockets_max = self.table.sockets_max();
         self.table.insert(socket).map_err(|socket| SocketTableFull { socket, sockets_max })
+    }
+
+    fn open(&mut self, address: &SocketAddress, setup: SocketSetup) -> io::Result<SocketId> {
+        let socket = socket::open_lane(address, setup.buffers, setup.watch)?;
+        self.adopt(socket).map_err(|_| Errno::MFILE.into())
+    }
+
+    fn release(&mut self, socket: SocketId) -> Option<OwnedFd> {
+        self.table.remove(socket)
     }
 
     fn push(&mut self, op: Op) -> io::Result<()> {
@@ -236,6 +242,10 @@ impl Driver for Uring {
 
     fn waker(&self) -> UringWaker {
         self.waker.clone()
+    }
+
+    fn system_calls(&self) -> u64 {
+        self.ring.system_calls()
     }
 }
 

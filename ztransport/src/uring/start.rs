@@ -20,7 +20,12 @@ use super::token::{Kind, Token};
 impl Uring {
     pub(super) fn start(&mut self, op: Op) -> io::Result<()> {
         match op {
-            Op::Accept { listener } => self.start_accept(listener),
+            Op::Accept { listener, buffers } => {
+                if let Some(entry) = self.open_entry(listener) {
+                    entry.accepts_with = buffers;
+                }
+                self.start_accept(listener)
+            }
             Op::Connect { socket, address } => self.start_connect(socket, &address),
             Op::Receive { socket, group } => self.start_receive(socket, group),
             Op::Watch { socket, watch } => {
@@ -38,7 +43,7 @@ impl Uring {
     }
 
     pub(super) fn start_accept(&mut self, listener: SocketId) -> io::Result<()> {
-        let Some(entry) = self.open(listener) else { return Ok(()) };
+        let Some(entry) = self.open_entry(listener) else { return Ok(()) };
         if entry.in_flight.contains(Kind::Accept) {
             debug_assert!(false, "{listener:?} is accepting already");
             return Ok(());
@@ -49,7 +54,7 @@ impl Uring {
     }
 
     fn start_connect(&mut self, socket: SocketId, address: &SocketAddress) -> io::Result<()> {
-        let Some(entry) = self.open(socket) else { return Ok(()) };
+        let Some(entry) = self.open_entry(socket) else { return Ok(()) };
         if entry.in_flight.contains(Kind::Connect) {
             debug_assert!(false, "{socket:?} is connecting already");
             return Ok(());
@@ -70,13 +75,13 @@ impl Uring {
 
     /// An error means that there is no connection, and its other operations say so.
     fn watch(&mut self, socket: SocketId, watch: Watch) {
-        if let Some(entry) = self.open(socket) {
+        if let Some(entry) = self.open_entry(socket) {
             socket::keep_alive(&entry.socket, watch).ok();
         }
     }
 
     fn start_receive(&mut self, socket: SocketId, group: BufferGroup) -> io::Result<()> {
-        let Some(entry) = self.open(socket) else { return Ok(()) };
+        let Some(entry) = self.open_entry(socket) else { return Ok(()) };
         match entry.receive {
             Receive::Idle => self.arm_receive(socket, group),
             // Said once; a stream does not begin again.
@@ -89,7 +94,7 @@ impl Uring {
     }
 
     pub(super) fn arm_receive(&mut self, socket: SocketId, group: BufferGroup) -> io::Result<()> {
-        let Some(entry) = self.open(socket) else { return Ok(()) };
+        let Some(entry) = self.open_entry(socket) else { return Ok(()) };
         entry.receive = Receive::Armed(group);
         let receive = opcode::RecvMulti::new(entry.fd(), group_id(group)).build();
         // SAFETY: It writes only to buffers of its group, and those outlive all operations.
@@ -97,7 +102,7 @@ impl Uring {
     }
 
     fn pause_receive(&mut self, socket: SocketId) -> io::Result<()> {
-        let Some(entry) = self.open(socket) else { return Ok(()) };
+        let Some(entry) = self.open_entry(socket) else { return Ok(()) };
         // Otherwise it has stopped or is stopping already, and `ReceiveStopped` says so.
         let Receive::Armed(group) = entry.receive else { return Ok(()) };
         entry.receive = Receive::Pausing(group);
@@ -144,7 +149,7 @@ impl Uring {
     /// A system call of its own: `io_uring` would hand a shutdown to a worker thread, which costs
     /// far more than the call, and that never blocks.
     fn shutdown_write(&mut self, socket: SocketId) {
-        let Some(entry) = self.open(socket) else { return };
+        let Some(entry) = self.open_entry(socket) else { return };
         if entry.in_flight.contains(Kind::Send) {
             entry.ending = Ending::ShutdownWrite;
         } else {
@@ -153,7 +158,7 @@ impl Uring {
     }
 
     fn close(&mut self, socket: SocketId) -> io::Result<()> {
-        let Some(entry) = self.open(socket) else { return Ok(()) };
+        let Some(entry) = self.open_entry(socket) else { return Ok(()) };
         if entry.in_flight.is_empty() {
             drop(self.table.remove(socket));
             self.answers.push_back(Event::Closed { socket });
@@ -189,7 +194,7 @@ impl Uring {
     }
 
     /// A socket that is neither gone nor closing.
-    fn open(&mut self, socket: SocketId) -> Option<&mut Entry> {
+    fn open_entry(&mut self, socket: SocketId) -> Option<&mut Entry> {
         self.table.get(socket).filter(|entry| !entry.is_closing())
     }
 }

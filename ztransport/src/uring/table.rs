@@ -7,24 +7,19 @@ use rustix::net::{Shutdown, SocketAddrAny};
 
 use crate::batch::{Batch, SEGMENTS_MAX};
 use crate::op::BufferGroup;
+use crate::slots::Slots;
+use crate::socket::SocketBuffers;
 use crate::token::SocketId;
 
 use super::limits::{SOCKETS_MAX, SPARE_SENDS_MAX};
 use super::token::Kind;
 
-/// Sockets by slot and generation. Its size never changes.
+/// The sockets, and lists for their sends.
 #[derive(Debug)]
 pub(super) struct Table {
-    slots: Box<[Slot]>,
-    free: Vec<u32>,
+    entries: Slots<Entry>,
     #[expect(clippy::vec_box, reason = "a send needs a box, and this saves making one")]
     spare: Vec<Box<SendMemory>>,
-}
-
-#[derive(Debug, Default)]
-struct Slot {
-    generation: u32,
-    entry: Option<Entry>,
 }
 
 /// A socket and what is in flight for it.
@@ -38,6 +33,8 @@ pub(super) struct Entry {
     /// In the kernel's hands while a connect is in flight.
     pub(super) connect: Option<Box<SocketAddrAny>>,
     pub(super) ending: Ending,
+    /// What the kernel may hold for each connection that a listener accepts.
+    pub(super) accepts_with: SocketBuffers,
 }
 
 /// Where the receiving side of a socket stands.
@@ -104,33 +101,26 @@ impl Entry {
 
 impl Table {
     pub(super) fn new(sockets_max: u32) -> Self {
-        let sockets_max = sockets_max.min(SOCKETS_MAX);
-        Self {
-            slots: (0..sockets_max).map(|_| Slot::default()).collect(),
-            free: (0..sockets_max).rev().collect(),
-            spare: Vec::new(),
-        }
+        Self { entries: Slots::new(sockets_max.min(SOCKETS_MAX)), spare: Vec::new() }
     }
 
     /// Takes a socket in, or gives it back when all slots are taken.
     pub(super) fn insert(&mut self, socket: OwnedFd) -> Result<SocketId, OwnedFd> {
-        let Some(index) = self.free.pop() else { return Err(socket) };
-        let Some(slot) = self.slots.get_mut(index as usize) else { return Err(socket) };
-        slot.entry = Some(Entry {
+        let entry = Entry {
             socket,
             in_flight: InFlight::default(),
             receive: Receive::Idle,
             send: None,
             connect: None,
             ending: Ending::None,
-        });
-        Ok(SocketId::new(index, slot.generation))
+            accepts_with: SocketBuffers::default(),
+        };
+        self.entries.insert(entry).map_err(|entry| entry.socket)
     }
 
     /// The socket of this name, unless it is gone.
     pub(super) fn get(&mut self, id: SocketId) -> Option<&mut Entry> {
-        let slot = self.slots.get_mut(id.slot() as usize)?;
-        slot.entry.as_mut().filter(|_| slot.generation == id.generation())
+        self.entries.get(id)
     }
 
     /// Takes a socket out. Only one with nothing in flight: its descriptor is closed by whoever
@@ -138,15 +128,12 @@ impl Table {
     /// FIN, or start on whatever socket gets the number next.
     pub(super) fn remove(&mut self, id: SocketId) -> Option<OwnedFd> {
         self.get(id).filter(|entry| entry.in_flight.is_empty())?;
-        let slot = self.slots.get_mut(id.slot() as usize)?;
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(id.slot());
-        slot.entry.take().map(|entry| entry.socket)
+        self.entries.remove(id).map(|entry| entry.socket)
     }
 
     /// How many sockets it can hold.
     pub(super) fn sockets_max(&self) -> u32 {
-        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+        self.entries.slots_max()
     }
 
     /// Lays a batch out for the kernel.
@@ -247,19 +234,6 @@ mod tests {
 
     fn descriptor() -> OwnedFd {
         rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap()
-    }
-
-    #[test]
-    fn a_slot_is_reused_under_another_name() {
-        let mut table = Table::new(1);
-        let first = table.insert(descriptor()).unwrap();
-        assert!(table.insert(descriptor()).is_err(), "full");
-        assert!(table.remove(first).is_some(), "nothing is in flight");
-        let second = table.insert(descriptor()).unwrap();
-        assert_eq!(first.slot(), second.slot(), "the same place");
-        assert!(table.get(first).is_none(), "the old name is dead");
-        assert!(table.remove(first).is_none(), "and stays dead");
-        assert!(table.get(second).is_some(), "the new one lives");
     }
 
     #[test]
