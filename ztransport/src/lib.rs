@@ -1,7 +1,7 @@
-//! Moves records between Linux processes over `io_uring`.
+//! Moves records between Linux processes over `io_uring` or epoll.
 //!
 //! `ztransport` decides nothing: it feeds the state machines of [`zcore`] and carries out what they
-//! say. One thread, one ring and the connections assigned to it are a *shard*; shards share
+//! say. One thread, one driver and the connections assigned to it are a *shard*; shards share
 //! nothing but the lanes that other threads send through.
 
 mod batch;
@@ -10,6 +10,7 @@ pub mod clock;
 mod close;
 mod doorbell;
 pub mod driver;
+pub mod epoll;
 pub mod errno;
 pub mod event;
 mod ingress;

@@ -37,6 +37,14 @@ pub const PEERS_DEFAULT: u32 = 4_096;
 /// The most peers of a host (D-26).
 pub const PEERS_MAX: u32 = 65_536;
 
+/// Sockets that a driver can name: a slot has 24 bits in a token of `io_uring`, and the last one
+/// names that driver's own operations. The same for every driver, so that what fits one fits all.
+pub const SOCKETS_MAX: u32 = (1 << 24) - 1;
+
+/// Sockets of a driver by default: two for each of the 4,096 peers that a host takes (D-26), and as
+/// many half pairs and listeners as those can have in the making.
+pub const SOCKETS_DEFAULT: u32 = 2 * 4_096 + 2 * 256;
+
 /// The first delay between two attempts to connect (D-17).
 pub const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
 
@@ -59,4 +67,5 @@ pub const SLEEP_MAX: Duration = Duration::from_mins(1);
 const _: () = {
     assert!(SMALL_BATCH_MAX <= BATCH_MAX, "small records travel in smaller batches");
     assert!(PEERS_DEFAULT <= PEERS_MAX, "the default must be a valid limit");
+    assert!(SOCKETS_DEFAULT <= SOCKETS_MAX, "the default must be a valid number");
 };

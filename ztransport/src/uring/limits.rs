@@ -1,12 +1,6 @@
 //! Every bound of the driver, each with its derivation.
 
-/// Sockets that a driver can name: a slot has 24 bits in a token, and the last one names the
-/// driver's own operations.
-pub const SOCKETS_MAX: u32 = (1 << 24) - 1;
-
-/// Sockets by default: two for each of the 4,096 peers that a host takes (D-26), and as many half
-/// pairs and listeners as those can have in the making.
-pub const SOCKETS_DEFAULT: u32 = 2 * 4_096 + 2 * 256;
+pub use crate::limits::{SOCKETS_DEFAULT, SOCKETS_MAX};
 
 /// Bytes of a provided buffer. Measured: 4 KiB doubles the receiver's cost at large messages,
 /// 64 KiB gains nothing over this.
@@ -63,7 +57,6 @@ pub(super) const fn completions(sockets: u32, buffers: u32) -> u32 {
 }
 
 const _: () = {
-    assert!(SOCKETS_DEFAULT <= SOCKETS_MAX, "the default must be a valid number");
     assert!(SUBMISSIONS.is_power_of_two(), "queue sizes are powers of two");
     assert!(COMPLETIONS_MAX.is_power_of_two(), "queue sizes are powers of two");
     assert!(APPLICATION_BUFFERS_DEFAULT.is_power_of_two(), "ring sizes are powers of two");
