@@ -22,6 +22,7 @@ mod pair;
 mod peer;
 mod permits;
 pub mod probe;
+mod random;
 mod reconnect;
 mod record;
 mod shard;

@@ -3,20 +3,20 @@
 use core::time::Duration;
 
 use crate::limits::{RECONNECT_DELAY_MAX, RECONNECT_DELAY_MIN};
+use crate::random::Random;
 
 /// Delays between attempts to connect, with full jitter: peers of a restarted host must not come
 /// back in step (D-17).
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     failures: u32,
-    random: u64,
+    random: Random,
 }
 
 impl Backoff {
     /// Starts at the shortest delay; `seed` sets this host apart from others.
     pub(crate) const fn new(seed: u64) -> Self {
-        // xorshift stands still at zero.
-        Self { failures: 0, random: seed | 1 }
+        Self { failures: 0, random: Random::new(seed) }
     }
 
     /// Forgets earlier failures: a pair came up.
@@ -30,11 +30,8 @@ impl Backoff {
         let doubled = RECONNECT_DELAY_MIN.saturating_mul(1 << self.failures.min(16));
         let ceiling = doubled.min(RECONNECT_DELAY_MAX);
         self.failures = self.failures.saturating_add(1);
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
         let nanos = u64::try_from(ceiling.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(self.random % nanos.max(1))
+        Duration::from_nanos(self.random.below(nanos))
     }
 }
 
