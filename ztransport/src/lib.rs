@@ -26,6 +26,7 @@ mod random;
 mod reconnect;
 mod record;
 mod shard;
+pub mod sim;
 mod slots;
 pub mod socket;
 pub mod token;

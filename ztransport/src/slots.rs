@@ -47,6 +47,14 @@ impl<T> Slots<T> {
         place.value.take()
     }
 
+    /// Every value with its name, by place.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketId, &T)> {
+        self.places.iter().zip(0..).filter_map(|(place, index)| {
+            let value = place.value.as_ref()?;
+            Some((SocketId::new(index, place.generation), value))
+        })
+    }
+
     /// How many values it can hold.
     pub(crate) fn slots_max(&self) -> u32 {
         u32::try_from(self.places.len()).unwrap_or(u32::MAX)
@@ -68,5 +76,6 @@ mod tests {
         assert_eq!(slots.get(first), None, "the old name is dead");
         assert_eq!(slots.remove(first), None, "and stays dead");
         assert_eq!(slots.get(second), Some(&mut 'c'), "the new one lives");
+        assert!(slots.iter().eq([(second, &'c')]), "and it is the only one");
     }
 }
