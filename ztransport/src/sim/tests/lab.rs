@@ -39,6 +39,8 @@ pub(super) struct Seen {
     /// The batch that came back last.
     pub(super) batch: Option<Batch>,
     in_flight: InFlight,
+    has_ended: bool,
+    is_closed: bool,
 }
 
 /// The operations that are not answered yet.
@@ -57,6 +59,10 @@ impl Seen {
         self.notes.contains(note)
     }
 
+    pub(super) fn is_accepting(&self) -> bool {
+        self.in_flight.accepts > 0
+    }
+
     pub(super) fn is_receiving(&self) -> bool {
         self.in_flight.receives > 0
     }
@@ -65,13 +71,14 @@ impl Seen {
         !self.in_flight.batches.is_empty()
     }
 
-    pub(super) fn is_closing(&self) -> bool {
-        self.in_flight.closes > 0
+    /// Whether nothing more will be received.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// The contract of a driver, event by event.
     fn check(&mut self, socket: SocketId, note: &Note) {
-        assert!(!self.has(&Note::Closed), "{socket:?} is closed, yet {note:?}");
+        assert!(!self.is_closed, "{socket:?} is closed, yet {note:?}");
         let is_end = matches!(note, Note::Sent(_) | Note::Closed);
         assert!(is_end || self.in_flight.closes == 0, "{socket:?} is closing, yet {note:?}");
         let InFlight { accepts, connects, receives, batches, closes } = &mut self.in_flight;
@@ -88,8 +95,14 @@ impl Seen {
             }
             Note::AcceptStopped(_) => accepts,
             Note::Connected(_) => connects,
-            Note::Stopped(_) => receives,
+            Note::Stopped(reason) => {
+                assert!(!self.has_ended, "{socket:?} has ended, yet {note:?}");
+                self.has_ended =
+                    matches!(reason, ReceiveStop::EndOfStream | ReceiveStop::Failed(_));
+                receives
+            }
             Note::Closed => {
+                self.is_closed = true;
                 assert!(batches.is_empty(), "{socket:?} took a batch along");
                 closes
             }
@@ -117,7 +130,10 @@ impl Host {
         match &op {
             Op::Accept { listener, .. } => self.seen(*listener).in_flight.accepts += 1,
             Op::Connect { socket, .. } => self.seen(*socket).in_flight.connects += 1,
-            Op::Receive { socket, .. } => self.seen(*socket).in_flight.receives += 1,
+            Op::Receive { socket, .. } => {
+                let seen = self.seen(*socket);
+                seen.in_flight.receives += u32::from(!seen.has_ended);
+            }
             Op::Send { socket, batch } => {
                 self.seen(*socket).in_flight.batches.push(batch.unsent());
             }
