@@ -10,8 +10,12 @@ use ztransport::uring::UringOptions;
 
 use crate::support::{Note, World, assert_same, pattern};
 
-const ONE_BUFFER: UringOptions =
-    UringOptions { sockets_max: 8, application_buffers: 1, completion_buffers: 1 };
+const ONE_BUFFER: UringOptions = UringOptions {
+    sockets_max: 8,
+    application_buffers: 1,
+    completion_buffers: 1,
+    ..UringOptions::default()
+};
 
 #[test]
 fn running_out_of_buffers_stops_receiving_and_arming_again_loses_nothing() {

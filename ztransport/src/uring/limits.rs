@@ -16,9 +16,14 @@ pub const COMPLETION_BUFFERS_DEFAULT: u16 = 64;
 /// The largest buffer ring that `io_uring_register_buf_ring(3)` takes.
 pub const BUFFERS_MAX: u16 = 1 << 15;
 
-/// Submissions that can wait for the next system call. A full queue is handed over in place, so
-/// this only bounds how many operations share one call; one call for 256 costs nothing any more.
-pub(super) const SUBMISSIONS: u32 = 256;
+/// Submissions that can wait for the next system call, by default. A full queue is handed over in
+/// place, so this only bounds how many operations share one call; one call for 256 costs nothing any
+/// more.
+pub const SUBMISSIONS_DEFAULT: u32 = 256;
+
+/// The most submissions that can wait: the kernel wants a completion queue of at least that size, and
+/// twice as much keeps one full hand-over from filling it.
+pub const SUBMISSIONS_MAX: u32 = COMPLETIONS_MAX / 2;
 
 /// The largest completion queue that is asked for: 256 KiB. Beyond that the kernel keeps what does
 /// not fit (`IORING_FEAT_NODROP`), which costs a call more, and only when everything completes at
@@ -33,7 +38,7 @@ const OPERATIONS_PER_SOCKET: u32 = 4;
 pub(super) const SUBMIT_ATTEMPTS_MAX: u32 = 1_000;
 
 /// Lists for sends that are kept for the next one: as many as can leave with one system call.
-pub(super) const SPARE_SENDS_MAX: usize = SUBMISSIONS as usize;
+pub(super) const SPARE_SENDS_MAX: usize = SUBMISSIONS_DEFAULT as usize;
 
 /// Waits of a driver that is dropped: a second in total. Cancelling takes microseconds; what is
 /// not back by then is stuck in a device.
@@ -43,26 +48,31 @@ pub(super) const DROP_WAITS_MAX: u32 = 100;
 pub(super) const DROP_WAIT_MS: u64 = 10;
 
 /// Entries of the completion queue: twice what can complete at once, since an overflow ends
-/// multishot operations. A provided buffer is in one completion at most.
-pub(super) const fn completions(sockets: u32, buffers: u32) -> u32 {
+/// multishot operations, and no fewer than the kernel wants for `submissions`. A provided buffer is
+/// in one completion at most.
+pub(super) const fn completions(submissions: u32, sockets: u32, buffers: u32) -> u32 {
     let at_once = buffers.saturating_add(sockets.saturating_mul(OPERATIONS_PER_SOCKET));
     let wanted = at_once.saturating_mul(2);
+    let least = submissions.saturating_mul(2);
     if wanted >= COMPLETIONS_MAX {
         COMPLETIONS_MAX
-    } else if wanted <= 2 * SUBMISSIONS {
-        2 * SUBMISSIONS
+    } else if wanted <= least {
+        least
     } else {
         wanted.next_power_of_two()
     }
 }
 
 const _: () = {
-    assert!(SUBMISSIONS.is_power_of_two(), "queue sizes are powers of two");
+    assert!(SUBMISSIONS_DEFAULT.is_power_of_two(), "queue sizes are powers of two");
+    assert!(SUBMISSIONS_MAX.is_power_of_two(), "queue sizes are powers of two");
+    assert!(SUBMISSIONS_DEFAULT <= SUBMISSIONS_MAX, "the default must be a valid number");
     assert!(COMPLETIONS_MAX.is_power_of_two(), "queue sizes are powers of two");
     assert!(APPLICATION_BUFFERS_DEFAULT.is_power_of_two(), "ring sizes are powers of two");
     assert!(COMPLETION_BUFFERS_DEFAULT.is_power_of_two(), "ring sizes are powers of two");
     assert!(COMPLETION_BUFFERS_DEFAULT <= BUFFERS_MAX, "the default must be a valid number");
-    assert!(completions(1, 2) >= 2 * SUBMISSIONS, "the kernel wants more out than in");
-    assert!(completions(64, 128) == 1_024, "2 x (128 + 4 x 64), rounded up");
-    assert!(completions(SOCKETS_MAX, 1 << 16) == COMPLETIONS_MAX, "capped");
+    assert!(completions(256, 1, 2) == 512, "the kernel wants more out than in");
+    assert!(completions(SUBMISSIONS_MAX, 1, 2) == COMPLETIONS_MAX, "also at the most");
+    assert!(completions(64, 64, 128) == 1_024, "2 x (128 + 4 x 64), rounded up");
+    assert!(completions(256, SOCKETS_MAX, 1 << 16) == COMPLETIONS_MAX, "capped");
 };

@@ -53,6 +53,9 @@ pub struct UringOptions {
     pub application_buffers: u16,
     /// Provided buffers of [`BufferGroup::Completion`], alike.
     pub completion_buffers: u16,
+    /// Operations that share one system call, a power of two up to [`limits::SUBMISSIONS_MAX`].
+    /// Beyond it they take another call; none has to wait.
+    pub submissions: u32,
 }
 
 impl Default for UringOptions {
@@ -61,13 +64,14 @@ impl Default for UringOptions {
             sockets_max: limits::SOCKETS_DEFAULT,
             application_buffers: limits::APPLICATION_BUFFERS_DEFAULT,
             completion_buffers: limits::COMPLETION_BUFFERS_DEFAULT,
+            submissions: limits::SUBMISSIONS_DEFAULT,
         }
     }
 }
 
 impl UringOptions {
     fn check(self) -> Result<(), Unavailable> {
-        let Self { sockets_max, application_buffers, completion_buffers } = self;
+        let Self { sockets_max, application_buffers, completion_buffers, submissions } = self;
         if !(1..=limits::SOCKETS_MAX).contains(&sockets_max) {
             let range = "1 to 16777215";
             return Err(Unavailable::InvalidOption {
@@ -85,7 +89,21 @@ impl UringOptions {
                 return Err(Unavailable::InvalidOption { option, value: count.into(), range });
             }
         }
+        if !submissions.is_power_of_two() || submissions > limits::SUBMISSIONS_MAX {
+            let range = "a power of two from 1 to 8192";
+            return Err(Unavailable::InvalidOption {
+                option: "submissions",
+                value: submissions,
+                range,
+            });
+        }
         Ok(())
+    }
+
+    const fn completions(self) -> u32 {
+        let Self { sockets_max, application_buffers, completion_buffers, submissions } = self;
+        let buffers = application_buffers as u32 + completion_buffers as u32;
+        limits::completions(submissions, sockets_max, buffers)
     }
 }
 
@@ -111,15 +129,19 @@ impl Uring {
     /// [`Unavailable`] says which option is out of range, or what is missing on this machine.
     pub fn new(options: UringOptions) -> Result<Self, Unavailable> {
         options.check()?;
-        let UringOptions { sockets_max, application_buffers, completion_buffers } = options;
+        Self::sized(options, options.completions())
+    }
+
+    /// With a completion queue of a given size.
+    fn sized(options: UringOptions, completions: u32) -> Result<Self, Unavailable> {
+        let UringOptions { sockets_max, application_buffers, completion_buffers, submissions } =
+            options;
         let machine = Machine::read();
         let explained = |error: io::Error| explain(errno(&error), machine);
-        let buffers = u32::from(application_buffers) + u32::from(completion_buffers);
-        let completions = limits::completions(sockets_max, buffers);
         let buffers = |count| BufferRing::new(count).ok_or_else(|| explained(Errno::NOMEM.into()));
         let groups = [buffers(application_buffers)?, buffers(completion_buffers)?];
         // Behind the groups: if this function returns early, the ring is dropped first.
-        let ring = Ring::new(limits::SUBMISSIONS, completions).map_err(explained)?;
+        let ring = Ring::new(submissions, completions).map_err(explained)?;
         for (id, group) in (0..).zip(&groups) {
             // SAFETY: `groups` goes into the driver and is freed after `unregister`, or never. If
             // this function returns early the ring goes first, with nothing in flight.
@@ -322,12 +344,59 @@ const GROUPS: usize = 2;
 mod tests {
     use super::{Uring, UringOptions, UringWaker};
     use crate::driver::{Driver, Wake};
+    use crate::event::Event;
+    use crate::op::{BufferGroup, Op};
     use crate::probe::Unavailable;
+    use core::time::Duration;
     use static_assertions::{assert_impl_all, assert_not_impl_any};
+    use std::collections::BTreeMap;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
 
     assert_not_impl_any!(Uring: Send, Sync);
     assert_impl_all!(Uring: Driver);
     assert_impl_all!(UringWaker: Wake);
+
+    /// Fewer completions than connections, so that some wait in the kernel behind a full queue.
+    const CRAMPED: UringOptions = UringOptions {
+        sockets_max: 8,
+        application_buffers: 64,
+        completion_buffers: 1,
+        submissions: 1,
+    };
+
+    #[test]
+    fn mshot_overflow_ends_receives_that_are_armed_again_without_loss() {
+        let Ok(mut uring) = Uring::sized(CRAMPED, 2) else { return };
+        let mut received = BTreeMap::new();
+        let mut peers = Vec::new();
+        for _ in 0..CRAMPED.sockets_max {
+            let (ours, peer) = UnixStream::pair().unwrap();
+            let socket = uring.adopt(ours.into()).unwrap();
+            uring.push(Op::Receive { socket, group: BufferGroup::Application }).unwrap();
+            received.insert(socket, Vec::new());
+            peers.push(peer);
+        }
+        uring.poll(|event| drop(event)).unwrap();
+        let (mut overflows, mut idle, mut written) = (0, 0, Vec::new());
+        for round in 0..200_u8 {
+            written.push(round);
+            for peer in &mut peers {
+                peer.write_all(&[round]).unwrap();
+            }
+            while received.values().any(|bytes| *bytes != written) {
+                assert!(idle < 60, "round {round} ended early for somebody");
+                uring.park(Some(Duration::from_secs(1))).unwrap();
+                overflows += u32::from(uring.ring.has_overflow());
+                let take = |event: Event<'_>| {
+                    let Event::Received { socket, bytes } = event else { panic!("{event:?}") };
+                    received.entry(socket).or_default().extend_from_slice(bytes);
+                };
+                idle = if uring.poll(take).unwrap() > 0 { 0 } else { idle + 1 };
+            }
+        }
+        assert!(overflows > 0, "two places were enough for eight completions");
+    }
 
     #[test]
     fn an_option_out_of_range_is_named() {
@@ -342,6 +411,9 @@ mod tests {
                 UringOptions { completion_buffers: 0, ..UringOptions::default() },
                 "completion_buffers",
             ),
+            (UringOptions { submissions: 0, ..UringOptions::default() }, "submissions"),
+            (UringOptions { submissions: 96, ..UringOptions::default() }, "submissions"),
+            (UringOptions { submissions: 1 << 14, ..UringOptions::default() }, "submissions"),
         ] {
             let refused = Uring::new(options).map(drop).unwrap_err();
             assert!(
