@@ -6,9 +6,10 @@ use serde_json::Value;
 use crate::program::{Ended, Process, Stand, busy, can_run};
 
 /// What is promised to scripts, and nothing else.
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "verdict",
     "driver",
+    "driver_reason",
     "sends_accepted",
     "sends_handled",
     "lost",
@@ -40,9 +41,9 @@ pub(crate) fn number(json: &Value, key: &str) -> u64 {
 ///
 /// A busy machine may be kept from that for all of three seconds. Then the demo says that it has
 /// proved nothing, and has to do so again with more time; any other verdict stands.
-fn overload(producers: u32) -> Ended {
+pub(crate) fn overload(options: &str) -> Ended {
     let run = |seconds: u32| {
-        let line = format!("demo --seconds {seconds} --json --producers {producers}");
+        let line = format!("demo --seconds {seconds} --json {options}");
         Process::start(&line).end()
     };
     let mut ended = run(3);
@@ -64,7 +65,7 @@ fn b_001_b_002_b_003_b_004_b_016_b_022_b_047_overload_is_slow_sends_and_nothing_
     }
     let _busy = busy();
     for producers in [64, 256] {
-        let ended = overload(producers);
+        let ended = overload(&format!("--producers {producers}"));
         ended.assert_code(0);
         let json = ended.json();
         let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
@@ -99,6 +100,23 @@ fn b_001_b_002_b_003_b_004_b_016_b_022_b_047_overload_is_slow_sends_and_nothing_
     }
 }
 
+/// Each has to keep every rule, and says that it was the one.
+#[test]
+fn each_driver_passes_and_is_named() {
+    let _busy = busy();
+    for driver in ["uring", "epoll"] {
+        if driver == "uring" && !can_run(&[]) {
+            continue;
+        }
+        let ended = overload(&format!("--driver {driver}"));
+        ended.assert_code(0);
+        let json = ended.json();
+        assert_eq!(json["verdict"], "pass", "{json}");
+        assert_eq!(json["driver"], driver, "{json}");
+        assert_eq!(json["driver_reason"], "it was asked for", "{json}");
+    }
+}
+
 #[test]
 fn a_bad_value_names_option_value_and_range_and_prints_nothing_else() {
     for (line, parts) in [
@@ -107,6 +125,7 @@ fn a_bad_value_names_option_value_and_range_and_prints_nothing_else() {
         ("demo --send-hwm 7", ["--send-hwm <SIZE>", "'7'", "valid is 256 KiB to 8 MiB"]),
         ("demo --receive-hwm x", ["--receive-hwm <SIZE>", "'x'", "valid is 256 KiB to 8 MiB"]),
         ("demo --max-jobs 0", ["--max-jobs <N>", "'0'", "valid is 1 to 65536"]),
+        ("demo --driver iouring", ["--driver <DRIVER>", "'iouring'", "auto, uring, epoll"]),
         ("demo --payload 8KiB", ["--payload <SIZE>", "'8 KiB'", "valid is 16 B to 4 KiB"]),
         ("demo --loud", ["--loud", "unexpected", "--help"]),
         ("dance", ["dance", "unrecognized", "--help"]),

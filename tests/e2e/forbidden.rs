@@ -4,7 +4,8 @@ use std::thread;
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-use crate::program::{Process, zlink};
+use crate::demo::overload;
+use crate::program::{Ended, Process, busy, zlink};
 
 /// The filter belongs to one thread and to what that thread starts.
 fn forbid_io_uring() {
@@ -19,18 +20,37 @@ fn forbid_io_uring() {
     seccompiler::apply_filter(&program).unwrap();
 }
 
-#[test]
-fn without_io_uring_the_error_says_what_is_missing_and_how_to_allow_it() {
+/// Runs `run` where nobody has `io_uring`.
+fn without_io_uring(run: impl FnOnce() -> Ended + Send + 'static) -> Ended {
     zlink();
-    let started = thread::spawn(|| {
+    let forbidden = || {
         forbid_io_uring();
-        Process::start("demo --seconds 2 --json")
-    });
-    let ended = started.join().unwrap().end();
+        run()
+    };
+    thread::spawn(forbidden).join().unwrap()
+}
+
+#[test]
+fn the_error_says_what_is_missing_and_how_to_allow_it() {
+    let ended = without_io_uring(|| Process::start("demo --seconds 2 --json --driver uring").end());
     ended.assert_code(3);
     assert_eq!(ended.stdout, "", "no verdict");
     for text in ["io_uring", "seccomp"] {
         assert!(ended.stderr.contains(text), "`{text}` is not in {}", ended.stderr);
+    }
+}
+
+#[test]
+fn left_to_itself_a_host_takes_epoll_and_says_why() {
+    let _busy = busy();
+    let ended = without_io_uring(|| overload("--driver auto"));
+    ended.assert_code(0);
+    let json = ended.json();
+    assert_eq!(json["verdict"], "pass", "{json}");
+    assert_eq!(json["driver"], "epoll", "{json}");
+    let reason = json["driver_reason"].as_str().unwrap();
+    for text in ["io_uring", "seccomp"] {
+        assert!(reason.contains(text), "`{text}` is not in {reason}");
     }
 }
 

@@ -8,26 +8,24 @@ use zcore::wire::{Label, TopologyKind};
 use zcore::{JobQueue, SourceSlot};
 use ztransport::clock::Clock;
 use ztransport::socket::{self, SocketAddress};
-use ztransport::uring::Uring;
 use ztransport::{
-    ByteLimits, Doorbell, LaneContext, Listener, Peer, Peers, Permits, ShardControl, ShardPlan,
-    TopologyPlan, WaitSpace,
+    ByteLimits, Crew, Doorbell, LaneContext, Listener, Peer, Peers, Permits, ShardControl,
+    ShardPlan, ShardSockets, Strangers, TopologyPlan, WaitSpace,
 };
 
 use crate::builder::{HostBuilder, StartError};
 use crate::dispatch::StartGate;
-use crate::engine::{Executor, Parts, Shared, run_shard, uring_options};
+use crate::engine::{Parts, Shared};
 use crate::host::{Directory, Host};
 use crate::messaging::{Routes, Target};
 use crate::options::{ConfigError, ConfigErrors, Dispatch, Settings};
+use crate::threads::{Executor, ShardParts, ShardSeat, Threads, open_driver, run_shard};
 use crate::topology::{ChannelServer, ClientServer, RouteMesh, SelectOne, Side, WEIGHT_MAX};
 
-/// A host that has everything but a thread.
+/// A host that has everything but its threads.
 pub(crate) struct Assembled {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) plan: ShardPlan,
-    pub(crate) listeners: Vec<Listener<OwnedFd>>,
-    pub(crate) executor: Executor,
+    pub(crate) shards: Vec<ShardParts>,
     pub(crate) directory: Arc<Directory>,
 }
 
@@ -57,25 +55,68 @@ pub(crate) fn assemble(builder: HostBuilder) -> Result<Assembled, StartError> {
     if !draft.errors.is_empty() {
         return Err(draft.errors.into());
     }
-    let (plans, listeners) = draft.listen(plans)?;
+    let listeners = draft.listen(&plans)?;
     let directory = draft.directory();
+    let plans = plans.into_iter().map(|(plan, _)| plan).collect();
     let Draft { settings, peers, permits, lanes, .. } = draft;
-    let control = Arc::new(ShardControl::default());
-    let gate = StartGate::new(settings.running);
-    let executor = executor_kind.build(&gate);
-    let plan = ShardPlan {
-        node,
-        incarnation: random(),
-        topologies: plans,
-        buffers: settings.socket_buffers,
-        peers: Arc::clone(&peers),
-        permits: Arc::clone(&permits),
-        lanes: lanes.clone(),
-        control: Arc::clone(&control),
+    let wiring = Wiring { node, topologies: plans, listeners, executor: executor_kind };
+    let parts = Parts {
+        routes,
+        gate: StartGate::new(settings.running),
+        control: Arc::new(ShardControl::default()),
+        crew: lanes.iter().map(|lanes| ShardSeat::new(Arc::clone(&lanes.bell))).collect(),
+        space: Arc::clone(&draft.space),
+        clock: draft.clock,
+        settings,
+        peers,
+        permits,
     };
-    let parts = Parts { settings, peers, permits, lanes, control, routes, gate };
     let shared = Arc::new(Shared::new(parts));
-    Ok(Assembled { shared, plan, listeners, executor, directory: Arc::new(directory) })
+    let shards = wiring.shards(&shared, lanes);
+    Ok(Assembled { shared, shards, directory: Arc::new(directory) })
+}
+
+/// What is dealt out to the shards.
+struct Wiring {
+    node: Label,
+    topologies: Vec<TopologyPlan>,
+    listeners: Vec<Listener<OwnedFd>>,
+    executor: ExecutorKind,
+}
+
+impl Wiring {
+    /// One plan for each shard: the peers that it has, and its share of the listeners.
+    fn shards(self, shared: &Shared, lanes: Vec<LaneContext>) -> Vec<ShardParts> {
+        let Self { node, topologies, listeners, executor } = self;
+        let crew = Crew::new(lanes.iter().map(|lanes| Arc::clone(&lanes.bell)));
+        let strangers = Arc::new(Strangers::default());
+        let incarnation = random();
+        let mut shares: Vec<Vec<_>> = lanes.iter().map(|_| Vec::new()).collect();
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let shard = index % shares.len();
+            shares[shard].push(listener);
+        }
+        let seats = (0_u16..).zip(lanes).zip(shares).zip(&shared.crew);
+        let parts = |(((index, lanes), listeners), seat): (_, &ShardSeat)| ShardParts {
+            plan: ShardPlan {
+                node,
+                incarnation,
+                topologies: topologies.iter().map(|plan| plan.of_shard(index)).collect(),
+                buffers: shared.settings.socket_buffers,
+                peers: Arc::clone(&shared.peers),
+                permits: Arc::clone(&shared.permits),
+                lanes,
+                control: Arc::clone(&shared.control),
+                index,
+                strangers: Arc::clone(&strangers),
+                gauge: Arc::clone(&seat.gauge),
+                spin: shared.settings.spin,
+            },
+            sockets: ShardSockets { listeners, crew: Arc::clone(&crew) },
+            executor: executor.build(&shared.gate),
+        };
+        seats.map(parts).collect()
+    }
 }
 
 /// Runs a host and its client code on this thread.
@@ -85,14 +126,14 @@ where
     F: Future<Output = T> + 'static,
     T: Send + 'static,
 {
-    let Assembled { shared, plan, listeners, executor, directory } = assemble(builder)?;
-    let driver = Uring::new(uring_options(&shared.settings)).map_err(StartError::Unavailable)?;
+    let Assembled { shared, shards, directory } = assemble(builder)?;
+    let opened = open_driver(&shared.settings)?;
     let output = Arc::new(Mutex::new(None));
-    let host = Host { shared: Arc::clone(&shared), engine: None, directory };
+    let host = Host { shared: Arc::clone(&shared), threads: None, directory };
     let keep = Arc::clone(&output);
     let spawner = Host {
         shared: Arc::clone(&shared),
-        engine: None,
+        threads: None,
         directory: Arc::new(Directory::default()),
     };
     drop(spawner.on_shard(move || {
@@ -104,7 +145,11 @@ where
             drop(ended);
         }
     }));
-    run_shard(driver, &shared, (plan, listeners), executor);
+    let mut shards = shards.into_iter();
+    let first = shards.next().ok_or(StartError::Ended)?;
+    let others = Threads::start(&shared, shards.collect(), 1)?;
+    run_shard(opened, &shared, first);
+    others.join();
     drop(spawner);
     let value = output.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     value.ok_or(StartError::Ended)
@@ -214,7 +259,10 @@ fn register(topologies: &mut [Topology], errors: &mut ConfigErrors) -> Routes {
 struct Draft {
     peers: Arc<Peers>,
     permits: Arc<Permits>,
-    lanes: LaneContext,
+    space: Arc<WaitSpace>,
+    clock: Arc<dyn Clock>,
+    /// One for each shard.
+    lanes: Vec<LaneContext>,
     topologies: BTreeMap<String, u16>,
     listening: BTreeMap<String, SocketAddress>,
     candidates: BTreeMap<String, Candidates>,
@@ -238,16 +286,22 @@ impl Draft {
         let slots = vec![SourceSlot::EMPTY; settings.peers_max as usize].into_boxed_slice();
         let queue = JobQueue::new(slots, settings.permit_limit, settings.thresholds);
         let queue = errors.take("max_peers", queue)?;
-        let bell = Arc::new(Doorbell::new(settings.peers_max));
-        let lanes = LaneContext {
-            space: Arc::new(WaitSpace::new(settings.quotas)),
-            timekeeper: Arc::clone(&bell),
-            bell,
+        let space = Arc::new(WaitSpace::new(settings.quotas));
+        let bells: Vec<_> =
+            (0..settings.shards).map(|_| Arc::new(Doorbell::new(settings.peers_max))).collect();
+        let timekeeper = bells.first().map(Arc::clone)?;
+        let context = |bell: &Arc<Doorbell>| LaneContext {
+            space: Arc::clone(&space),
+            timekeeper: Arc::clone(&timekeeper),
+            bell: Arc::clone(bell),
             clock: Arc::clone(&clock),
         };
+        let lanes: Vec<_> = bells.iter().map(context).collect();
         Some(Self {
-            peers: Arc::new(Peers::new(limits, settings.peers_max)),
-            permits: Arc::new(Permits::new(queue, clock)),
+            peers: Arc::new(Peers::new(limits, settings.peers_max, lanes.clone())),
+            permits: Arc::new(Permits::new(queue, Arc::clone(&clock))),
+            space,
+            clock,
             lanes,
             topologies: BTreeMap::new(),
             listening: BTreeMap::new(),
@@ -263,7 +317,7 @@ impl Draft {
         self.topologies.insert(name.to_string(), index);
         let mut planned = Vec::new();
         for PlannedDial { node, address, serves } in dials {
-            let Ok(peer) = self.peers.add(index, node, &self.lanes) else {
+            let Ok(peer) = self.peers.add(index, node) else {
                 let problem = format!("there are more peers than {}", self.settings.peers_max);
                 self.errors.push(ConfigError::new("max_peers", problem));
                 break;
@@ -289,22 +343,20 @@ impl Draft {
 
     fn listen(
         &mut self,
-        plans: Vec<(TopologyPlan, Option<SocketAddress>)>,
-    ) -> Result<(Vec<TopologyPlan>, Vec<Listener<OwnedFd>>), StartError> {
+        plans: &[(TopologyPlan, Option<SocketAddress>)],
+    ) -> Result<Vec<Listener<OwnedFd>>, StartError> {
         let buffers = self.settings.socket_buffers;
-        let (mut topologies, mut listeners) = (Vec::new(), Vec::new());
+        let mut listeners = Vec::new();
         for (topology, (plan, address)) in (0_u16..).zip(plans) {
-            if let Some(address) = address {
-                let bound = socket::listen(&address, buffers)
-                    .and_then(|socket| Ok((socket::local_address(&socket)?, socket)));
-                let (local, socket) =
-                    bound.map_err(|source| StartError::Listen { address, source })?;
-                self.listening.insert(plan.name.to_string(), local);
-                listeners.push(Listener { topology, socket });
-            }
-            topologies.push(plan);
+            let Some(address) = address else { continue };
+            let bound = socket::listen(address, buffers)
+                .and_then(|socket| Ok((socket::local_address(&socket)?, socket)));
+            let refused = |source| StartError::Listen { address: address.clone(), source };
+            let (local, socket) = bound.map_err(refused)?;
+            self.listening.insert(plan.name.to_string(), local);
+            listeners.push(Listener { topology, socket });
         }
-        Ok((topologies, listeners))
+        Ok(listeners)
     }
 
     fn directory(&mut self) -> Directory {
@@ -330,13 +382,13 @@ enum ExecutorKind {
 
 impl ExecutorKind {
     #[cfg_attr(not(feature = "tokio"), expect(unused_variables, reason = "the shard has the gate"))]
-    fn build(self, gate: &Arc<StartGate>) -> Executor {
+    fn build(&self, gate: &Arc<StartGate>) -> Executor {
         match self {
             Self::Shard => Executor::Shard,
             #[cfg(feature = "tokio")]
             Self::Tokio(handle) => {
-                let runner = crate::dispatch::TokioRunner::new(handle, Arc::clone(gate));
-                Executor::Tokio(crate::engine::TokioQueues::new(runner))
+                let runner = crate::dispatch::TokioRunner::new(handle.clone(), Arc::clone(gate));
+                Executor::Tokio(crate::threads::TokioQueues::new(runner))
             }
         }
     }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use zcore::{ApplicationJobQueueProfile, ByteCount, HighWaterMark};
 use ztransport::clock::{Clock, MonotonicClock};
+use ztransport::driver::DriverKind;
+use ztransport::epoll::EpollUnavailable;
 use ztransport::probe::Unavailable;
 use ztransport::socket::{SocketAddress, SocketBuffers};
 
-use crate::assembly;
+use crate::assembly::{self, Assembled};
 use crate::dispatch::RunningLimit;
-use crate::engine::{Engine, EngineError};
 use crate::host::Host;
 use crate::options::{ConfigErrors, Dispatch, Options, ReplyLane};
+use crate::threads::{DriverError, Threads, ThreadsError};
 use crate::topology::{ClientServer, RouteMesh};
 
 /// A host that has not started.
@@ -156,6 +158,21 @@ impl HostBuilder {
         self
     }
 
+    /// What moves the bytes; default [`DriverKind::Auto`]. The status says what was taken and why.
+    #[must_use]
+    pub const fn driver(mut self, kind: DriverKind) -> Self {
+        self.options.driver = kind;
+        self
+    }
+
+    /// Threads that serve connections, 1 to 64. Unset, [`HostBuilder::start`] takes the effective
+    /// processors (D-11), and [`HostBuilder::block_on`] one, the calling thread.
+    #[must_use]
+    pub const fn shards(mut self, shards: u32) -> Self {
+        self.options.shards = Some(shards);
+        self
+    }
+
     /// Where handlers run; default [`Dispatch::Auto`].
     #[must_use]
     pub const fn dispatch(mut self, dispatch: Dispatch) -> Self {
@@ -181,7 +198,8 @@ impl HostBuilder {
         self
     }
 
-    /// Checks the description, binds its listeners, and starts one thread, `zlink-shard-0`.
+    /// Checks the description, binds its listeners, and starts a thread for each shard,
+    /// `zlink-shard-0` and on.
     ///
     /// # Errors
     ///
@@ -202,24 +220,24 @@ impl HostBuilder {
     /// assert!(text.contains("`default_socket_send_timeout`: 0 ms is outside"), "{text}");
     /// ```
     pub fn start(self) -> Result<Host, StartError> {
-        let assembled = assembly::assemble(self)?;
-        let seat = (assembled.plan, assembled.listeners);
-        let engine = Engine::start(&assembled.shared, seat, assembled.executor)?;
-        Ok(Host { shared: assembled.shared, engine: Some(engine), directory: assembled.directory })
+        let Assembled { shared, shards, directory } = assembly::assemble(self)?;
+        let threads = Threads::start(&shared, shards, 0)?;
+        Ok(Host { shared, threads: Some(threads), directory })
     }
 
     /// Runs the host on the calling thread, with the client code beside it, and shuts down when
-    /// that ends: no thread is started and no hop is paid.
+    /// that ends: unless it is to have more shards than one, no thread is started and no hop paid.
     ///
     /// # Errors
     ///
     /// As [`HostBuilder::start`]; [`StartError::Ended`] when the client code panicked.
-    pub fn block_on<T, M, F>(self, main: M) -> Result<T, StartError>
+    pub fn block_on<T, M, F>(mut self, main: M) -> Result<T, StartError>
     where
         M: FnOnce(Host) -> F + Send + 'static,
         F: Future<Output = T> + 'static,
         T: Send + 'static,
     {
+        self.options.shards.get_or_insert(1);
         assembly::block_on(self, main)
     }
 }
@@ -236,8 +254,10 @@ pub enum StartError {
         /// What the kernel says.
         source: std::io::Error,
     },
-    /// There is no `io_uring`.
+    /// There is no `io_uring`, and nothing else was to be taken.
     Unavailable(Unavailable),
+    /// There is no `epoll`.
+    NoEpoll(EpollUnavailable),
     /// There is no thread to be had.
     Thread(std::io::Error),
     /// The client code of [`HostBuilder::block_on`] panicked.
@@ -252,6 +272,7 @@ impl fmt::Display for StartError {
                 write!(f, "cannot listen on {address}: {source}; is another process there?")
             }
             Self::Unavailable(unavailable) => unavailable.fmt(f),
+            Self::NoEpoll(error) => error.fmt(f),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Ended => f.write_str("the client code panicked on its shard"),
         }
@@ -266,11 +287,20 @@ impl From<ConfigErrors> for StartError {
     }
 }
 
-impl From<EngineError> for StartError {
-    fn from(error: EngineError) -> Self {
+impl From<DriverError> for StartError {
+    fn from(error: DriverError) -> Self {
         match error {
-            EngineError::Thread(error) => Self::Thread(error),
-            EngineError::Driver(unavailable) => Self::Unavailable(unavailable),
+            DriverError::Uring(unavailable) => Self::Unavailable(unavailable),
+            DriverError::Epoll(error) => Self::NoEpoll(error),
+        }
+    }
+}
+
+impl From<ThreadsError> for StartError {
+    fn from(error: ThreadsError) -> Self {
+        match error {
+            ThreadsError::Thread(error) => Self::Thread(error),
+            ThreadsError::Driver(error) => error.into(),
         }
     }
 }

@@ -1,26 +1,20 @@
-//! What all parts of a host share, and the thread that runs its shard.
+//! What all parts of a host share.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use zcore::{Instant, Stage};
 use ztransport::clock::Clock;
-use ztransport::driver::Driver;
-use ztransport::probe::Unavailable;
-use ztransport::uring::{Uring, UringOptions};
-use ztransport::{
-    Doorbell, LaneContext, Listener, Peers, Permits, Shard, ShardControl, ShardPlan, WaitSpace,
-};
+use ztransport::{Peers, Permits, ShardControl, WaitSpace};
 
 use crate::dispatch::{DispatchCounts, StartGate};
 use crate::error::Error;
-use crate::messaging::{HostIngress, Pending, Routes};
+use crate::messaging::{Pending, Routes};
 use crate::observe::Counters;
 use crate::options::Settings;
+use crate::threads::ShardSeat;
 
 /// A future for the shard's own thread.
 pub(crate) type LocalFuture = core::pin::Pin<Box<dyn Future<Output = ()>>>;
@@ -35,7 +29,8 @@ pub(crate) struct Shared {
     pub(crate) peers: Arc<Peers>,
     pub(crate) permits: Arc<Permits>,
     pub(crate) space: Arc<WaitSpace>,
-    pub(crate) bell: Arc<Doorbell>,
+    /// The shards of the host; the first one keeps its time and runs its client code.
+    pub(crate) crew: Vec<ShardSeat>,
     pub(crate) control: Arc<ShardControl>,
     pub(crate) pending: Pending,
     pub(crate) routes: Routes,
@@ -54,7 +49,9 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) peers: Arc<Peers>,
     pub(crate) permits: Arc<Permits>,
-    pub(crate) lanes: LaneContext,
+    pub(crate) space: Arc<WaitSpace>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) crew: Vec<ShardSeat>,
     pub(crate) control: Arc<ShardControl>,
     pub(crate) routes: Routes,
     pub(crate) gate: Arc<StartGate>,
@@ -62,15 +59,15 @@ pub(crate) struct Parts {
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { settings, peers, permits, lanes, control, routes, gate } = parts;
-        let LaneContext { space, bell, timekeeper: _, clock } = lanes;
+        let Parts { settings, peers, permits, space, clock, crew, control, routes, gate } = parts;
+        let running = crew.len();
         Self {
             clock,
             settings,
             peers,
             permits,
             space,
-            bell,
+            crew,
             control,
             pending: Pending::new(),
             routes,
@@ -79,7 +76,7 @@ impl Shared {
             accepted: AtomicU64::new(0),
             spawned: Mutex::new(Vec::new()),
             executors: Mutex::new(Vec::new()),
-            stop: Stop::default(),
+            stop: Stop::new(running),
         }
     }
 
@@ -88,10 +85,24 @@ impl Shared {
         self.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The duty for one was done. A shard that drains and has fallen asleep over it is woken.
+    /// The duty for one was done. Shards that drain and have fallen asleep over it are woken.
     pub(crate) fn settle(&self) {
         if self.accepted.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_draining() {
-            self.bell.knock();
+            self.knock();
+        }
+    }
+
+    /// Has every shard look around.
+    fn knock(&self) {
+        for shard in &self.crew {
+            shard.bell.knock();
+        }
+    }
+
+    /// Makes sure that the host's time is kept from `deadline` on.
+    pub(crate) fn wake_by(&self, deadline: Instant) {
+        if let Some(timekeeper) = self.crew.first() {
+            timekeeper.bell.wake_by(deadline);
         }
     }
 
@@ -125,7 +136,9 @@ impl Shared {
     /// Leaves client code for the shard, or drops it if there is none any more.
     pub(crate) fn spawn(&self, spawn: Spawn) {
         self.spawned.lock().unwrap_or_else(PoisonError::into_inner).push(spawn);
-        self.bell.knock();
+        if let Some(first) = self.crew.first() {
+            first.bell.knock();
+        }
         // The shard takes what it finds when it ends; what comes later is dropped here.
         if self.stop.lock().phase == StopPhase::Stopped {
             drop(self.take_spawned());
@@ -143,7 +156,21 @@ impl Shared {
         }
         self.peers.close();
         self.control.drain(deadline);
-        self.bell.knock();
+        self.knock();
+    }
+
+    /// A shard has ended. What it had can end no other way any more: when the last one is gone, or
+    /// when one has failed, nothing goes on.
+    pub(crate) fn shard_ended(&self, failure: Option<String>) {
+        if failure.is_some() {
+            self.drain(self.clock.now());
+        }
+        if self.stop.shard_ended(failure) {
+            self.peers.close_all();
+            self.pending.shut_down();
+            self.stop.stopped();
+            drop(self.take_spawned());
+        }
     }
 
     /// Notes a failed call in the message-flow log, which shows errors and backpressure (B-135).
@@ -174,7 +201,7 @@ impl fmt::Debug for Shared {
 }
 
 /// How the end of a host is told.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stop {
     state: Mutex<StopState>,
 }
@@ -187,19 +214,25 @@ enum StopPhase {
     Serving,
     /// It finishes what it has.
     Draining,
-    /// Its shard has ended.
+    /// Its shards have ended.
     Stopped,
 }
 
 #[derive(Debug, Default)]
 struct StopState {
     phase: StopPhase,
+    /// Shards that have not ended.
+    running: usize,
     failure: Option<String>,
     wakers: Vec<Waker>,
 }
 
 impl Stop {
-    /// Ready once the shard has ended; with what the kernel said if it refused to go on.
+    fn new(running: usize) -> Self {
+        Self { state: Mutex::new(StopState { running, ..StopState::default() }) }
+    }
+
+    /// Ready once the shards have ended; with what the kernel said if it refused to go on.
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<String>> {
         let waker = context.waker().clone();
         let mut state = self.lock();
@@ -210,11 +243,18 @@ impl Stop {
         Poll::Pending
     }
 
-    fn stopped(&self, failure: Option<String>) {
+    /// Notes the end of a shard, and the first failure. Whether it was the last one.
+    fn shard_ended(&self, failure: Option<String>) -> bool {
+        let mut state = self.lock();
+        state.running = state.running.saturating_sub(1);
+        state.failure = state.failure.take().or(failure);
+        state.running == 0
+    }
+
+    fn stopped(&self) {
         let wakers = {
             let mut state = self.lock();
             state.phase = StopPhase::Stopped;
-            state.failure = failure;
             core::mem::take(&mut state.wakers)
         };
         for waker in wakers {
@@ -225,139 +265,4 @@ impl Stop {
     fn lock(&self) -> MutexGuard<'_, StopState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Where the handlers of a host run.
-#[derive(Debug)]
-pub(crate) enum Executor {
-    /// On the shard.
-    Shard,
-    /// On Tokio.
-    #[cfg(feature = "tokio")]
-    Tokio(TokioQueues),
-}
-
-/// One queue of jobs for each peer.
-#[cfg(feature = "tokio")]
-#[derive(Debug)]
-pub(crate) struct TokioQueues {
-    runner: crate::dispatch::TokioRunner,
-    queues: Vec<Option<crate::dispatch::PairQueue>>,
-}
-
-#[cfg(feature = "tokio")]
-impl TokioQueues {
-    pub(crate) const fn new(runner: crate::dispatch::TokioRunner) -> Self {
-        Self { runner, queues: Vec::new() }
-    }
-
-    /// What its handlers count.
-    pub(crate) const fn counts(&self) -> &Arc<DispatchCounts> {
-        self.runner.counts()
-    }
-
-    /// Hands a job to the runner of a peer.
-    pub(crate) fn submit(&mut self, peer: u32, job: crate::dispatch::Job) {
-        let index = usize::try_from(peer).unwrap_or(usize::MAX);
-        if self.queues.len() <= index {
-            self.queues.resize_with(index + 1, || None);
-        }
-        let Self { runner, queues } = self;
-        if let Some(queue) = queues.get_mut(index) {
-            queue.get_or_insert_with(|| runner.pair()).submit(job);
-        }
-    }
-}
-
-/// What a shard is built from, and where it accepts.
-pub(crate) type Seat = (ShardPlan, Vec<Listener<OwnedFd>>);
-
-/// The thread of a shard.
-#[derive(Debug)]
-pub(crate) struct Engine {
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// Why the shard did not start.
-#[derive(Debug)]
-pub(crate) enum EngineError {
-    /// There is no thread to be had.
-    Thread(std::io::Error),
-    /// There is no `io_uring` to be had.
-    Driver(Unavailable),
-}
-
-impl Engine {
-    /// Starts the thread and waits until its driver stands.
-    pub(crate) fn start(
-        shared: &Arc<Shared>,
-        seat: Seat,
-        executor: Executor,
-    ) -> Result<Self, EngineError> {
-        let (report, reported) = std::sync::mpsc::sync_channel(1);
-        let shared = Arc::clone(shared);
-        let thread = std::thread::Builder::new()
-            .name("zlink-shard-0".into())
-            .spawn(move || {
-                let driver = match Uring::new(uring_options(&shared.settings)) {
-                    Ok(driver) => driver,
-                    Err(unavailable) => {
-                        // The starter waits for exactly one report.
-                        report.send(Err(unavailable)).ok();
-                        return;
-                    }
-                };
-                report.send(Ok(())).ok();
-                run_shard(driver, &shared, seat, executor);
-            })
-            .map_err(EngineError::Thread)?;
-        match reported.recv() {
-            Ok(Ok(())) => Ok(Self { thread: Mutex::new(Some(thread)) }),
-            Ok(Err(unavailable)) => Err(EngineError::Driver(unavailable)),
-            Err(_) => Err(EngineError::Thread(std::io::Error::other("the shard's thread ended"))),
-        }
-    }
-
-    /// Waits for the thread's end. From one of its own handlers this is impossible and skipped.
-    pub(crate) fn join(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // A panic of the shard was reported by the panic hook.
-            drop(thread.join());
-        }
-    }
-}
-
-/// Runs a shard on this thread until it has drained, whatever happens to it.
-pub(crate) fn run_shard(
-    driver: impl Driver<Socket = OwnedFd>,
-    shared: &Arc<Shared>,
-    (plan, listeners): Seat,
-    executor: Executor,
-) {
-    /// Tells the host even if the shard panics.
-    struct Ended<'shard>(&'shard Shared, Option<String>);
-
-    impl Drop for Ended<'_> {
-        fn drop(&mut self) {
-            self.0.peers.close_all();
-            self.0.pending.shut_down();
-            self.0.stop.stopped(self.1.take());
-            drop(self.0.take_spawned());
-        }
-    }
-
-    let mut ended = Ended(shared, Some("the shard panicked".into()));
-    let ingress = HostIngress::new(Arc::clone(shared), executor);
-    let outcome = Shard::new(driver, ingress, plan, listeners).and_then(Shard::run);
-    ended.1 = outcome.err().map(|error| error.to_string());
-}
-
-/// Two connections for each peer, the listeners, and those that have not said who they are.
-pub(crate) fn uring_options(settings: &Settings) -> UringOptions {
-    let strangers = u32::try_from(ztransport::limits::HALF_PAIRS_MAX).unwrap_or(u32::MAX);
-    let sockets_max = settings.peers_max.saturating_mul(2).saturating_add(strangers * 2);
-    UringOptions { sockets_max, ..UringOptions::default() }
 }

@@ -13,10 +13,11 @@ use ztransport::DropReason;
 use ztransport::socket::SocketAddress;
 
 use crate::builder::HostBuilder;
-use crate::engine::{Engine, Shared};
+use crate::engine::Shared;
 use crate::error::{Error, ErrorKind};
 use crate::messaging::{Caller, Target};
 use crate::observe::Status;
+use crate::threads::Threads;
 
 /// How long a shutdown may take unless it says otherwise (D-19).
 pub const DRAIN_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
@@ -42,7 +43,7 @@ pub const DRAIN_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Host {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) engine: Option<Engine>,
+    pub(crate) threads: Option<Threads>,
     pub(crate) directory: Arc<Directory>,
 }
 
@@ -109,8 +110,8 @@ impl Host {
         self.shared.clock.now()
     }
 
-    /// Runs client code on the shard's own thread: no hop, the fastest way to send. `make` is
-    /// called there, so its future need not be `Send`.
+    /// Runs client code on the first shard's own thread: no hop to the peers of that shard, the
+    /// fastest way to send. `make` is called there, so its future need not be `Send`.
     pub fn on_shard<T, M, F>(&self, make: M) -> OnShard<T>
     where
         M: FnOnce() -> F + Send + 'static,
@@ -143,8 +144,8 @@ impl Host {
         let deadline = self.shared.clock.now().saturating_add(limit);
         self.shared.drain(deadline);
         let failure = core::future::poll_fn(|context| self.shared.stop.poll(context)).await;
-        if let Some(engine) = &self.engine {
-            engine.join();
+        if let Some(threads) = &self.threads {
+            threads.join();
         }
         DrainReport { abandoned: self.abandoned(), failure }
     }
@@ -158,9 +159,9 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         // Without a thread of its own the host ends with `block_on`, which drains it.
-        if let Some(engine) = &self.engine {
+        if let Some(threads) = &self.threads {
             self.shared.drain(self.shared.clock.now());
-            engine.join();
+            threads.join();
         }
     }
 }

@@ -27,6 +27,7 @@ mod host;
 mod messaging;
 mod observe;
 mod options;
+mod threads;
 mod topology;
 
 pub use builder::{HostBuilder, StartError};
@@ -37,11 +38,13 @@ pub use messaging::{
     Caller, FromMessage, Handler, IntoPayload, IntoRequestHandler, IntoSendHandler, Json, Message,
     Mismatch, Payload, Rejection, Reply, RequestCall,
 };
-pub use observe::{HandlerStatus, JobQueueStatus, PeerStatus, QueueStatus, Status};
+pub use observe::{HandlerStatus, JobQueueStatus, PeerStatus, QueueStatus, ShardStatus, Status};
 pub use options::{ConfigError, ConfigErrors, Dispatch};
 pub use topology::{ChannelServer, ClientServer, MeshPeer, RouteMesh};
 
 pub use zcore::{ApplicationJobQueueProfile, ByteCount, Certainty, HighWaterMark, Instant, Stage};
+pub use ztransport::driver::DriverKind;
+pub use ztransport::epoll::EpollUnavailable;
 pub use ztransport::probe::Unavailable;
 pub use ztransport::socket::{SocketAddress, SocketBuffers};
 pub use ztransport::{DropReason, PeerState};

@@ -37,8 +37,8 @@ pub trait Driver {
     /// anything is in flight for it.
     fn release(&mut self, socket: SocketId) -> Option<Self::Socket>;
 
-    /// Takes an operation. It starts with the next [`Driver::poll`] or [`Driver::park`] at the
-    /// latest. An operation on a socket that is gone is ignored.
+    /// Takes an operation. It starts with the next [`Driver::poll`], [`Driver::flush`] or
+    /// [`Driver::park`] at the latest. An operation on a socket that is gone is ignored.
     ///
     /// # Errors
     ///
@@ -52,10 +52,22 @@ pub trait Driver {
     /// What `io_uring_enter(2)` says; the driver is then unusable.
     fn poll(&mut self, sink: impl FnMut(Event<'_>)) -> io::Result<usize>;
 
-    /// Whether [`Driver::poll`] would find something. No system call.
+    /// Whether [`Driver::is_ready`] notices what the kernel does. Then a shard may spin on it.
+    const SEES_KERNEL: bool;
+
+    /// Whether [`Driver::poll`] would find something, apart from what pushed operations come to at
+    /// once. No system call.
     fn is_ready(&self) -> bool;
 
-    /// Sleeps until something happens, the waker is used, or `longest` has passed.
+    /// Starts what was pushed. No system call if that is nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Driver::poll`].
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Starts what was pushed, and sleeps until something happens, the waker is used, or `longest`
+    /// has passed. It may return early.
     ///
     /// # Errors
     ///
@@ -67,6 +79,18 @@ pub trait Driver {
 
     /// System calls so far, apart from those that set a socket up and those of wakers.
     fn system_calls(&self) -> u64;
+}
+
+/// Which driver moves the bytes of a host.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum DriverKind {
+    /// `io_uring`, or `epoll` where that is missing or forbidden.
+    #[default]
+    Auto,
+    /// `io_uring` or nothing.
+    Uring,
+    /// `epoll`, on any kernel and in any container.
+    Epoll,
 }
 
 /// How a socket is opened.

@@ -43,5 +43,8 @@ pub use lane::{Lane, LaneContext, LaneSnapshot, Limit, Refusal, Submitted};
 pub use peer::{ByteLimits, Peer, PeerState, Peers, PeersFull, ReceiveSnapshot};
 pub use permits::{Permit, Permits};
 pub use record::{Incoming, Outgoing};
-pub use shard::{Listener, Shard, ShardControl, ShardPlan, TopologyPlan, Turn};
+pub use shard::{
+    Crew, Listener, Shard, ShardControl, ShardGauge, ShardPlan, ShardSockets, Strangers,
+    TopologyPlan, Turn,
+};
 pub use wait_space::{WaitEnd, WaitSpace, Waiting};

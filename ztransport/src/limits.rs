@@ -45,6 +45,10 @@ pub const SOCKETS_MAX: u32 = (1 << 24) - 1;
 /// many half pairs and listeners as those can have in the making.
 pub const SOCKETS_DEFAULT: u32 = 2 * 4_096 + 2 * 256;
 
+/// The most shards of a host. Chosen arbitrarily; more threads than that gain nothing for one
+/// process, and each costs a ring and its buffers.
+pub const SHARDS_MAX: u32 = 64;
+
 /// The first delay between two attempts to connect (D-17).
 pub const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
 
@@ -59,6 +63,18 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// How long a closing connection waits for the peer's end of stream.
 pub const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// How long a shard spins before it sleeps. Measured: 20 us turn a round trip of 56 us into one of
+/// 19 us; longer ones gain nothing more.
+pub const SPIN_WINDOW: Duration = Duration::from_micros(20);
+
+/// A sleep up to this long would have been worth spinning for: the window, and what falling asleep
+/// and waking up on another processor take themselves.
+pub const SPIN_REARM: Duration = Duration::from_micros(60);
+
+/// How long a shard does not spin after something else has taken its processor: a few time slices
+/// of the scheduler.
+pub const SPIN_PAUSE: Duration = Duration::from_millis(10);
 
 /// The longest sleep of a shard, after which it looks at its deadlines again. Chosen arbitrarily;
 /// long enough to cost nothing.

@@ -5,6 +5,7 @@ use zcore::wire::{Decoder, Head, Lane, Limits, Piece, WireError};
 use zcore::{Instant, wire::HELLO_BYTES};
 
 use crate::op::BufferGroup;
+use crate::peer::Reservation;
 use crate::record::Incoming;
 use crate::token::SocketId;
 
@@ -25,6 +26,13 @@ pub(crate) enum Stage {
     Accepted {
         /// The topology whose listener took it.
         topology: u16,
+    },
+    /// It has said hello, and another shard has its peer: it goes there once it has stopped receiving.
+    Moving {
+        /// The topology whose listener took it.
+        topology: u16,
+        /// Where it goes.
+        shard: u16,
     },
     /// It is one half of a peer's pair.
     Joined {
@@ -51,14 +59,14 @@ impl Stage {
                 Some(peer)
             }
             Self::Lingering { peer } | Self::Closing { peer } => peer,
-            Self::Accepted { .. } => None,
+            Self::Accepted { .. } | Self::Moving { .. } => None,
         }
     }
 
     /// Whether it takes one of the places of those that have not joined a pair.
     pub(crate) const fn is_stranger(self) -> bool {
         match self {
-            Self::Accepted { .. } | Self::Lingering { peer: None } => true,
+            Self::Accepted { .. } | Self::Moving { .. } | Self::Lingering { peer: None } => true,
             Self::Connecting { .. }
             | Self::Greeting { .. }
             | Self::Joined { .. }
@@ -90,6 +98,8 @@ pub(crate) struct Link {
     pub(crate) receiving: Receiving,
     pub(crate) is_sending: bool,
     pub(crate) inbound: Inbound,
+    /// For a new peer on another shard, while the connection goes there.
+    pub(crate) reservation: Option<Reservation>,
     /// When bytes last came in.
     pub(crate) heard_at: Instant,
 }
@@ -103,6 +113,7 @@ impl Link {
             receiving: Receiving::Off,
             is_sending: false,
             inbound: Inbound::default(),
+            reservation: None,
             heard_at: now,
         }
     }
@@ -192,11 +203,19 @@ impl Inbound {
         self.carry.len()
     }
 
-    /// Takes a whole hello out of the carry, if it is there.
-    pub(crate) fn take_hello(&mut self) -> Option<[u8; HELLO_BYTES]> {
-        let hello = *self.carry.first_chunk::<HELLO_BYTES>()?;
-        self.carry.drain(..HELLO_BYTES);
-        Some(hello)
+    /// The whole hello at the start of the carry, if it is there.
+    pub(crate) fn hello(&self) -> Option<[u8; HELLO_BYTES]> {
+        self.carry.first_chunk::<HELLO_BYTES>().copied()
+    }
+
+    /// Leaves the hello behind.
+    pub(crate) fn skip_hello(&mut self) {
+        self.carry.drain(..HELLO_BYTES.min(self.carry.len()));
+    }
+
+    /// Takes everything out that is kept for later.
+    pub(crate) fn take_carry(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.carry)
     }
 
     /// The head of the record whose charge must be given back if the connection ends now.

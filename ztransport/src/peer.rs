@@ -29,6 +29,7 @@ pub enum PeerState {
 pub struct Peer {
     slot: u32,
     topology: u16,
+    shard: u16,
     node: OnceLock<Label>,
     application: Arc<Lane>,
     completion: Arc<Lane>,
@@ -66,6 +67,11 @@ impl Peer {
     /// The topology it belongs to.
     pub const fn topology(&self) -> u16 {
         self.topology
+    }
+
+    /// The shard that has its connections.
+    pub const fn shard(&self) -> u16 {
+        self.shard
     }
 
     /// Its node id, once it is known.
@@ -174,20 +180,53 @@ pub struct PeersFull;
 pub struct Peers {
     limits: ByteLimits,
     slots_max: u32,
+    /// What the lanes of a peer share, by the shard that has its connections.
+    lanes: Vec<LaneContext>,
     table: Mutex<Table>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     slots: Vec<Option<Arc<Peer>>>,
     free: Vec<u32>,
     by_node: BTreeMap<(u16, Label), u32>,
+    /// How many peers each shard has, those that are on their way to it included.
+    loads: Vec<u32>,
+}
+
+impl Table {
+    fn find(&self, topology: u16, node: &Label) -> Option<Arc<Peer>> {
+        let slot = *self.by_node.get(&(topology, *node))?;
+        self.slots.get(usize::try_from(slot).ok()?).cloned().flatten()
+    }
+
+    fn add_load(&mut self, shard: u16) {
+        if let Some(load) = self.loads.get_mut(usize::from(shard)) {
+            *load += 1;
+        }
+    }
+
+    fn take_load(&mut self, shard: u16) {
+        if let Some(load) = self.loads.get_mut(usize::from(shard)) {
+            debug_assert!(*load > 0, "shard {shard} has a peer");
+            *load = load.saturating_sub(1);
+        }
+    }
+
+    /// The shard with the fewest peers.
+    fn least_loaded(&self) -> u16 {
+        let least = (0_u16..).zip(&self.loads).min_by_key(|(_, load)| **load);
+        least.map_or(0, |(shard, _)| shard)
+    }
 }
 
 impl Peers {
-    /// No peers yet, at most `peers_max`.
-    pub fn new(limits: ByteLimits, peers_max: u32) -> Self {
-        Self { limits, slots_max: peers_max, table: Mutex::new(Table::default()) }
+    /// No peers yet, at most `peers_max`, for as many shards as there are `lanes`; at least one.
+    pub fn new(limits: ByteLimits, peers_max: u32, lanes: Vec<LaneContext>) -> Self {
+        debug_assert!(!lanes.is_empty(), "a host has a shard");
+        let loads = vec![0; lanes.len()];
+        let table = Table { slots: Vec::new(), free: Vec::new(), by_node: BTreeMap::new(), loads };
+        Self { limits, slots_max: peers_max, lanes, table: Mutex::new(table) }
     }
 
     /// The byte limits of each peer.
@@ -195,18 +234,52 @@ impl Peers {
         &self.limits
     }
 
-    /// Adds a peer, whose node id may not be known yet.
+    /// Adds a peer, whose node id may not be known yet, to the shard that has the fewest.
     ///
     /// # Errors
     ///
     /// [`PeersFull`] when there are as many as the host was built for.
-    pub fn add(
+    pub fn add(&self, topology: u16, node: Option<Label>) -> Result<Arc<Peer>, PeersFull> {
+        let mut table = self.lock();
+        let shard = table.least_loaded();
+        self.add_to(&mut table, shard, topology, node)
+    }
+
+    /// The peer with a node id, added to `shard` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Peers::add`].
+    pub(crate) fn find_or_add(
         &self,
+        shard: u16,
         topology: u16,
-        node: Option<Label>,
-        context: &LaneContext,
+        node: Label,
     ) -> Result<Arc<Peer>, PeersFull> {
         let mut table = self.lock();
+        match table.find(topology, &node) {
+            Some(peer) => Ok(peer),
+            None => self.add_to(&mut table, shard, topology, Some(node)),
+        }
+    }
+
+    /// Keeps room for one more peer on the shard that has the fewest.
+    pub(crate) fn reserve(self: &Arc<Self>) -> Reservation {
+        let mut table = self.lock();
+        let shard = table.least_loaded();
+        table.add_load(shard);
+        drop(table);
+        Reservation { peers: Arc::clone(self), shard }
+    }
+
+    fn add_to(
+        &self,
+        table: &mut Table,
+        shard: u16,
+        topology: u16,
+        node: Option<Label>,
+    ) -> Result<Arc<Peer>, PeersFull> {
+        let context = self.lanes.get(usize::from(shard)).ok_or(PeersFull)?;
         let slot = match table.free.last() {
             Some(slot) => *slot,
             None => u32::try_from(table.slots.len()).map_err(|_| PeersFull)?,
@@ -227,6 +300,7 @@ impl Peers {
         let peer = Arc::new(Peer {
             slot,
             topology,
+            shard,
             node: OnceLock::new(),
             application: lane(Errand::SendApplication, ordinary),
             completion: lane(Errand::SendCompletion, terminal),
@@ -246,6 +320,7 @@ impl Peers {
         if table.free.pop().is_none() {
             table.slots.push(None);
         }
+        table.add_load(shard);
         if let Some(place) = table.slots.get_mut(usize::try_from(slot).unwrap_or(usize::MAX)) {
             *place = Some(Arc::clone(&peer));
         }
@@ -254,9 +329,7 @@ impl Peers {
 
     /// The peer with a node id.
     pub fn find(&self, topology: u16, node: &Label) -> Option<Arc<Peer>> {
-        let table = self.lock();
-        let slot = *table.by_node.get(&(topology, *node))?;
-        table.slots.get(usize::try_from(slot).ok()?).cloned().flatten()
+        self.lock().find(topology, node)
     }
 
     /// Forgets a peer whose lanes have ended; its place is free for another.
@@ -266,6 +339,7 @@ impl Peers {
         let place = table.slots.get_mut(index).and_then(Option::take);
         if place.is_some() {
             table.free.push(peer.slot);
+            table.take_load(peer.shard);
             if let Some(node) = peer.node() {
                 table.by_node.remove(&(peer.topology, *node));
             }
@@ -321,6 +395,26 @@ impl Peers {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room for a peer that is on its way to its shard: whoever comes after it sees it there.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    peers: Arc<Peers>,
+    shard: u16,
+}
+
+impl Reservation {
+    /// Where the peer goes.
+    pub(crate) const fn shard(&self) -> u16 {
+        self.shard
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.peers.lock().take_load(self.shard);
     }
 }
 

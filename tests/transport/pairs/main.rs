@@ -14,5 +14,6 @@ mod raw;
 mod reconnect;
 mod records;
 mod replies;
+mod shards;
 mod unix;
 mod world;

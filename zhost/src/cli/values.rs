@@ -3,6 +3,32 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
+
+use crate::DriverKind;
+
+/// What moves bytes.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Driver {
+    /// `io_uring`, or epoll where that is missing or forbidden; the result says why
+    Auto,
+    /// `io_uring` or nothing
+    Uring,
+    /// epoll
+    Epoll,
+}
+
+impl Driver {
+    pub(crate) const fn kind(self) -> DriverKind {
+        match self {
+            Self::Auto => DriverKind::Auto,
+            Self::Uring => DriverKind::Uring,
+            Self::Epoll => DriverKind::Epoll,
+        }
+    }
+}
+
 /// A number of bytes as people write it: `4096`, `64KiB`, `1MiB`.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct ByteSize(u64);

@@ -261,7 +261,7 @@ impl Claim<'_> {
         let Self { shared, peer, id, pairs, ordinal: place } = self;
         *place = Some(ordinal);
         if shared.pending.admitted(*id, ordinal, deadline) {
-            shared.bell.wake_by(deadline);
+            shared.wake_by(deadline);
         }
         let is_same_link = !matches!(peer.state(), PeerState::Disconnected | PeerState::Detached)
             && peer.pairs() == *pairs;

@@ -7,21 +7,34 @@ use std::sync::Arc;
 
 use zcore::Instant;
 use zcore::wire::{Fault, Kind};
-use ztransport::{CloseReason, DropReason, Expectation, Incoming, Ingress, Ordinal, Peer, Permit};
+use ztransport::{
+    CloseReason, DropReason, Expectation, Incoming, Ingress, Ordinal, Peer, Permit, ShardPlan,
+};
 
 use super::handler::HandlerJob;
 use super::message::Message;
 use super::reply::{DISGUISED, Duty};
 use crate::dispatch::{LocalTasks, caught};
-use crate::engine::{Executor, Shared};
+use crate::engine::Shared;
 use crate::options::ReplyLane;
+use crate::threads::Executor;
 
 /// Polls of handlers in one turn of a shard, before its connections are looked at again.
 const POLLS_A_TURN: usize = 256;
 
+/// What a shard does besides serving its peers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Role {
+    /// It ends requests whose time is up, and runs the client code of the host.
+    First,
+    /// Nothing.
+    Other,
+}
+
 /// The host's side of a shard.
 pub(crate) struct HostIngress {
     shared: Arc<Shared>,
+    role: Role,
     tasks: LocalTasks,
     executor: Executor,
     /// Answers that are sent without a handler; they run on this shard.
@@ -30,8 +43,9 @@ pub(crate) struct HostIngress {
 
 impl fmt::Debug for HostIngress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shared: _, tasks, executor, faults } = self;
+        let Self { shared: _, role, tasks, executor, faults } = self;
         f.debug_struct("HostIngress")
+            .field("role", role)
             .field("tasks", &!tasks.is_empty())
             .field("executor", executor)
             .field("faults", &faults.len())
@@ -40,16 +54,18 @@ impl fmt::Debug for HostIngress {
 }
 
 impl HostIngress {
-    pub(crate) fn new(shared: Arc<Shared>, executor: Executor) -> Self {
-        let bell = Arc::clone(&shared.bell);
+    /// The host's side of the shard that `bell` wakes, on its thread.
+    pub(crate) fn new(shared: Arc<Shared>, executor: Executor, plan: &ShardPlan) -> Self {
+        let bell = Arc::clone(&plan.lanes.bell);
         let tasks = LocalTasks::new(&shared.gate, Arc::new(move || bell.knock()));
+        let role = if plan.index == 0 { Role::First } else { Role::Other };
         shared.add_executor(tasks.counts());
         match &executor {
             Executor::Shard => {}
             #[cfg(feature = "tokio")]
             Executor::Tokio(queues) => shared.add_executor(queues.counts()),
         }
-        Self { shared, tasks, executor, faults: VecDeque::new() }
+        Self { shared, role, tasks, executor, faults: VecDeque::new() }
     }
 
     /// Takes over what other threads want to run on this shard.
@@ -135,17 +151,22 @@ impl Ingress for HostIngress {
     }
 
     fn run(&mut self, now: Instant) -> bool {
-        self.shared.pending.expire(now);
+        if self.role == Role::First {
+            self.shared.pending.expire(now);
+            self.take_spawned();
+        }
         for (duty, fault) in core::mem::take(&mut self.faults) {
             self.tasks.spawn(Box::pin(duty.fail(fault)));
         }
-        self.take_spawned();
         let clock = Arc::clone(&self.shared.clock);
         self.tasks.run(POLLS_A_TURN, || clock.now())
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.shared.pending.next_deadline()
+        match self.role {
+            Role::First => self.shared.pending.next_deadline(),
+            Role::Other => None,
+        }
     }
 
     fn is_idle(&self) -> bool {

@@ -4,4 +4,4 @@ mod counters;
 mod status;
 
 pub(crate) use counters::Counters;
-pub use status::{HandlerStatus, JobQueueStatus, PeerStatus, QueueStatus, Status};
+pub use status::{HandlerStatus, JobQueueStatus, PeerStatus, QueueStatus, ShardStatus, Status};

@@ -4,6 +4,7 @@ use zcore::{ByteCount, HighWaterMark, Pressure};
 use ztransport::{DropReason, Peer, PeerState};
 
 use crate::engine::Shared;
+use crate::threads::ShardSeat;
 
 /// A host as of one moment. Each part is consistent in itself.
 ///
@@ -11,8 +12,8 @@ use crate::engine::Shared;
 /// before the host that gave it has counted it.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The driver that moves bytes.
-    pub driver: &'static str,
+    /// The threads that move bytes, in the order of their numbers.
+    pub shards: Vec<ShardStatus>,
     /// Whether the host takes new work. Pressure never changes this (B-127).
     pub is_ready: bool,
     /// Permits of jobs that wait for their handlers.
@@ -40,6 +41,34 @@ pub struct Status {
     pub dropped: [(DropReason, u64); DropReason::COUNT],
     /// Every peer.
     pub peers: Vec<PeerStatus>,
+}
+
+/// One shard.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ShardStatus {
+    /// Its driver, `uring` or `epoll`; empty until it runs.
+    pub driver: &'static str,
+    /// Why that one: in words, with the remedy where `io_uring` is missing.
+    pub driver_reason: String,
+    /// Turns of its loop, ever.
+    pub turns: u64,
+    /// How often it went to sleep, ever.
+    pub sleeps: u64,
+    /// System calls of its driver, ever.
+    pub system_calls: u64,
+}
+
+impl ShardStatus {
+    fn of(seat: &ShardSeat) -> Self {
+        let choice = seat.driver.get();
+        Self {
+            driver: choice.map_or("", |choice| choice.name),
+            driver_reason: choice.map_or_else(String::new, |choice| choice.reason.clone()),
+            turns: seat.gauge.turns(),
+            sleeps: seat.gauge.sleeps(),
+            system_calls: seat.gauge.system_calls(),
+        }
+    }
 }
 
 /// The handlers of a host.
@@ -121,6 +150,8 @@ pub struct QueueStatus {
 pub struct PeerStatus {
     /// Its node id, once known.
     pub node: Option<String>,
+    /// The shard that has both of its connections.
+    pub shard: u16,
     /// Whether it can be reached.
     pub state: PeerState,
     /// How often its pair came up.
@@ -136,7 +167,7 @@ impl Status {
         let (jobs, pressure) = shared.permits.snapshot();
         let counters = &shared.counters;
         Self {
-            driver: "io_uring",
+            shards: shared.crew.iter().map(ShardStatus::of).collect(),
             is_ready: !shared.is_draining(),
             application_job_queue: JobQueueStatus {
                 limit: jobs.limit,
@@ -169,6 +200,7 @@ impl PeerStatus {
         let receiving = peer.receive_queue();
         Self {
             node: peer.node().map(ToString::to_string),
+            shard: peer.shard(),
             state: peer.state(),
             pairs: peer.pairs(),
             send_queue: QueueStatus {

@@ -9,7 +9,8 @@ use zcore::{
     ApplicationJobQueueProfile, ByteCount, Family, HighWaterMark, PermitLimit, Quota, Thresholds,
     ThresholdsError, Timeout, limits,
 };
-use ztransport::limits::{PEERS_DEFAULT, PEERS_MAX};
+use ztransport::driver::DriverKind;
+use ztransport::limits::{PEERS_DEFAULT, PEERS_MAX, SHARDS_MAX, SPIN_WINDOW};
 use ztransport::socket::SocketBuffers;
 
 pub use errors::{ConfigError, ConfigErrors};
@@ -55,6 +56,8 @@ pub(crate) struct Options {
     pub(crate) max_waiting_bytes: ByteCount,
     pub(crate) max_peers: u32,
     pub(crate) socket_buffers: SocketBuffers,
+    pub(crate) driver: DriverKind,
+    pub(crate) shards: Option<u32>,
     pub(crate) dispatch: Dispatch,
     pub(crate) reply_lane: ReplyLane,
 }
@@ -86,10 +89,19 @@ impl Default for Options {
             max_waiting_bytes: limits::WAITING_BYTES_DEFAULT,
             max_peers: PEERS_DEFAULT,
             socket_buffers: SocketBuffers::default(),
+            driver: DriverKind::Auto,
+            shards: None,
             dispatch: Dispatch::Auto,
             reply_lane: ReplyLane::Completion,
         }
     }
+}
+
+/// The processors that this process may use, as the standard library reads affinity and quota
+/// (D-11).
+fn effective_processors() -> u32 {
+    let processors = std::thread::available_parallelism().ok();
+    processors.and_then(|processors| u32::try_from(processors.get()).ok()).unwrap_or(1)
 }
 
 /// The options in force: every one in its range.
@@ -106,6 +118,10 @@ pub(crate) struct Settings {
     pub(crate) quotas: [Quota; Family::COUNT],
     pub(crate) peers_max: u32,
     pub(crate) socket_buffers: SocketBuffers,
+    pub(crate) driver: DriverKind,
+    pub(crate) shards: u32,
+    /// How long a shard spins before it sleeps.
+    pub(crate) spin: Duration,
     pub(crate) reply_lane: ReplyLane,
 }
 
@@ -139,6 +155,10 @@ impl Options {
             quotas,
             peers_max: self.max_peers,
             socket_buffers: self.socket_buffers,
+            driver: self.driver,
+            shards: self.shards(errors),
+            // With one processor, whatever a shard waits for needs that very one.
+            spin: if effective_processors() > 1 { SPIN_WINDOW } else { Duration::ZERO },
             reply_lane: self.reply_lane,
         })
     }
@@ -147,12 +167,15 @@ impl Options {
         if let Some(limit) = self.max_queued_application_jobs {
             errors.take("max_queued_application_jobs", PermitLimit::new(limit))
         } else {
-            let processors = std::thread::available_parallelism()
-                .ok()
-                .and_then(|processors| u32::try_from(processors.get()).ok())
-                .unwrap_or(1);
-            Some(PermitLimit::automatic(processors, self.application_job_queue_profile))
+            let profile = self.application_job_queue_profile;
+            Some(PermitLimit::automatic(effective_processors(), profile))
         }
+    }
+
+    fn shards(&self, errors: &mut ConfigErrors) -> u32 {
+        let shards = self.shards.unwrap_or_else(|| effective_processors().min(SHARDS_MAX));
+        errors.range("shards", shards.into(), 1..=SHARDS_MAX.into(), "");
+        shards
     }
 
     /// Each percentage by itself first: one that is out of range does not hide the other.

@@ -310,10 +310,17 @@ impl Driver for Epoll {
         Ok(events)
     }
 
+    const SEES_KERNEL: bool = false;
+
     /// Whether anything is known that the next poll reports or goes on with. What the kernel has
     /// not been asked about is not known.
     fn is_ready(&self) -> bool {
         !self.answers.is_empty() || self.table.due() > 0
+    }
+
+    /// Does nothing: what was pushed has started.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 
     fn park(&mut self, longest: Option<Duration>) -> io::Result<()> {

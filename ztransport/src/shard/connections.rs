@@ -7,6 +7,7 @@ use zcore::wire::{Lane, Limits};
 use zcore::{Instant, ReceiveQueue};
 
 use super::ShardPlan;
+use super::moving::Place;
 use super::timers::Timer;
 use crate::close::CloseReason;
 use crate::doorbell::Errand;
@@ -28,6 +29,8 @@ pub(super) enum Intent {
     Push(Op),
     /// Open a socket for one lane of a peer.
     Dial { peer: u32, lane: Lane, address: SocketAddress },
+    /// Give a connection that has stopped receiving to another shard.
+    HandOver { socket: SocketId, place: Place, received: Vec<u8> },
 }
 
 /// Where a shard stands.
@@ -58,8 +61,6 @@ pub(super) struct Connections<I> {
     /// Peers with ready records, the one served longest ago first (D-23).
     pub(super) active: VecDeque<u32>,
     pub(super) permits: Vec<Permit>,
-    /// Accepted connections that have not joined a pair, those that were refused included.
-    pub(super) strangers: usize,
 }
 
 impl<I: Ingress> Connections<I> {
@@ -76,7 +77,6 @@ impl<I: Ingress> Connections<I> {
             timers: BTreeSet::new(),
             active: VecDeque::new(),
             permits: Vec::new(),
-            strangers: 0,
         }
     }
 
@@ -274,7 +274,7 @@ impl<I: Ingress> Connections<I> {
         let Some(link) = self.link(socket) else { return };
         match link.stage {
             Stage::Closing { .. } => {}
-            Stage::Accepted { .. } => {
+            Stage::Accepted { .. } | Stage::Moving { .. } => {
                 self.ingress.rejected(reason);
                 self.shut(socket);
             }
@@ -296,8 +296,7 @@ impl<I: Ingress> Connections<I> {
             self.push(Op::Close { socket });
         }
         if is_stranger {
-            debug_assert!(self.strangers > 0, "{socket:?} was counted");
-            self.strangers = self.strangers.saturating_sub(1);
+            self.plan.strangers.leave();
         }
     }
 
@@ -317,11 +316,15 @@ impl<I: Ingress> Connections<I> {
     fn closed(&mut self, socket: SocketId) {
         let Some(link) = self.link(socket) else { return };
         let peer = link.stage.peer();
-        if let Some(place) = self.links.get_mut(index(socket.slot())) {
-            *place = None;
-        }
+        self.forget_link(socket);
         if let Some(peer) = peer {
             self.forget_client(peer);
+        }
+    }
+
+    pub(super) fn forget_link(&mut self, socket: SocketId) {
+        if let Some(place) = self.links.get_mut(index(socket.slot())) {
+            *place = None;
         }
     }
 

@@ -117,7 +117,7 @@ impl<I: Ingress> Connections<I> {
         let Some(link) = self.link(socket) else { return };
         match link.stage {
             Stage::Closing { .. } | Stage::Lingering { .. } => return,
-            Stage::Connecting { .. } | Stage::Greeting { .. } => {
+            Stage::Connecting { .. } | Stage::Greeting { .. } | Stage::Moving { .. } => {
                 self.shut(socket);
                 return;
             }

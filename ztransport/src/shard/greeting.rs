@@ -23,8 +23,7 @@ impl<I: Ingress> Connections<I> {
     pub(super) fn accepted(&mut self, topology: u16, socket: SocketId) {
         let link = Link::new(socket, Stage::Accepted { topology }, Lane::Application, self.now);
         self.add_link(link);
-        self.strangers += 1;
-        if self.strangers > HALF_PAIRS_MAX || !self.is_serving() {
+        if self.plan.strangers.enter() > HALF_PAIRS_MAX || !self.is_serving() {
             self.close_link(socket, CloseReason::Refusing(Refusal::TooManyPeers.code()));
             return;
         }
@@ -49,18 +48,28 @@ impl<I: Ingress> Connections<I> {
     pub(super) fn take_greeting(&mut self, socket: SocketId) {
         let Some(link) = self.link(socket) else { return };
         let stage = link.stage;
-        let Some(bytes) = link.inbound.take_hello() else { return };
+        let Some(bytes) = link.inbound.hello() else { return };
         let hello = match Hello::decode(&bytes) {
             Ok(hello) => hello,
             Err(error) => {
+                link.inbound.skip_hello();
                 self.answer_broken_hello(socket, stage, &bytes, error.refusal());
                 return;
             }
         };
+        if let Stage::Accepted { topology } = stage
+            && self.moves_away(socket, topology, &hello)
+        {
+            return;
+        }
+        if let Some(link) = self.link(socket) {
+            link.inbound.skip_hello();
+        }
         match stage {
             Stage::Accepted { topology } => self.take_dial(socket, topology, &hello),
             Stage::Greeting { peer } => self.take_answer(socket, peer, &hello),
             Stage::Connecting { .. }
+            | Stage::Moving { .. }
             | Stage::Joined { .. }
             | Stage::Lingering { .. }
             | Stage::Closing { .. } => {}
@@ -71,7 +80,7 @@ impl<I: Ingress> Connections<I> {
     fn take_dial(&mut self, socket: SocketId, topology: u16, hello: &Hello) {
         match self.place(socket, topology, hello) {
             Ok((peer, pair)) => {
-                self.strangers = self.strangers.saturating_sub(1);
+                self.plan.strangers.leave();
                 if let Some(link) = self.link(socket) {
                     link.lane = hello.lane;
                     link.stage = Stage::Joined { peer };
@@ -98,17 +107,17 @@ impl<I: Ingress> Connections<I> {
         hello: &Hello,
     ) -> Result<(u32, Pair), Refusal> {
         self.check_dial(topology, hello)?;
-        let known = self.plan.peers.find(topology, &hello.node);
         match hello.lane {
             Lane::Application => {
-                let peer = match known {
-                    Some(peer) => peer,
-                    None => self
-                        .plan
-                        .peers
-                        .add(topology, Some(hello.node), &self.plan.lanes)
-                        .map_err(|_| Refusal::TooManyPeers)?,
-                };
+                let peer = self
+                    .plan
+                    .peers
+                    .find_or_add(self.plan.index, topology, hello.node)
+                    .map_err(|_| Refusal::TooManyPeers)?;
+                if peer.shard() != self.plan.index {
+                    // Two connections of one new peer came at once, to two shards.
+                    return Err(Refusal::DuplicatePair);
+                }
                 let slot = peer.slot();
                 self.adopt_peer(peer, None);
                 self.clear_for(slot, hello)?;
@@ -120,7 +129,7 @@ impl<I: Ingress> Connections<I> {
                     application: socket,
                     completion: None,
                     phase: PairPhase::Greeting,
-                    shard: 0,
+                    shard: self.plan.index,
                 };
                 let remote = self.remote(slot).ok_or(Refusal::TooManyPeers)?;
                 remote.pair = Some(pair);
@@ -128,6 +137,7 @@ impl<I: Ingress> Connections<I> {
                 Ok((slot, pair))
             }
             Lane::Completion => {
+                let known = self.plan.peers.find(topology, &hello.node);
                 let peer = known.ok_or(Refusal::UnknownPair)?;
                 let remote = self.remote(peer.slot()).ok_or(Refusal::UnknownPair)?;
                 let pair = remote.pair.as_mut().ok_or(Refusal::UnknownPair)?;
@@ -143,7 +153,7 @@ impl<I: Ingress> Connections<I> {
         }
     }
 
-    fn check_dial(&self, topology: u16, hello: &Hello) -> Result<(), Refusal> {
+    pub(super) fn check_dial(&self, topology: u16, hello: &Hello) -> Result<(), Refusal> {
         let plan = self.plan.topologies.get(usize::from(topology));
         let plan = plan.ok_or(Refusal::WrongTopology)?;
         if hello.role != Role::Dial {

@@ -4,31 +4,41 @@
 //! turns the shard sleeps in the kernel until an event, an errand or the next deadline.
 
 mod connections;
+mod crew;
 mod drain;
+mod gauge;
 mod greeting;
+mod moving;
 mod pairing;
 mod receiving;
 mod sending;
+mod spin;
 mod timers;
 
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
 use zcore::Instant;
 use zcore::wire::{Label, TopologyKind};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, MonotonicClock};
 use crate::doorbell::Doorbell;
 use crate::driver::{Driver, SocketSetup, Wake};
 use crate::ingress::Ingress;
 use crate::lane::LaneContext;
 use crate::limits::SLEEP_MAX;
+use crate::op::Op;
 use crate::peer::{Peer, Peers};
 use crate::permits::Permits;
 use crate::socket::{SocketAddress, SocketBuffers};
 
 use connections::{Connections, Intent};
+use crew::Handover;
+pub use crew::{Crew, Strangers};
+pub use gauge::ShardGauge;
+use spin::{SpinEnd, Spinner};
 
 /// What a shard is built from.
 #[derive(Debug)]
@@ -49,6 +59,23 @@ pub struct ShardPlan {
     pub lanes: LaneContext,
     /// How the host ends the shard.
     pub control: Arc<ShardControl>,
+    /// Its place among the shards of the host.
+    pub index: u16,
+    /// The connections of the host that have not said who they are.
+    pub strangers: Arc<Strangers>,
+    /// Where it shows its numbers.
+    pub gauge: Arc<ShardGauge>,
+    /// How long it spins before it sleeps; nothing, where there is one processor.
+    pub spin: Duration,
+}
+
+/// What a shard has of the network from the start.
+#[derive(Debug)]
+pub struct ShardSockets<S> {
+    /// Where it accepts.
+    pub listeners: Vec<Listener<S>>,
+    /// All shards of the host.
+    pub crew: Arc<Crew<S>>,
 }
 
 /// A socket that a shard accepts connections on.
@@ -71,47 +98,44 @@ pub struct TopologyPlan {
     pub dials: Vec<(Arc<Peer>, SocketAddress)>,
 }
 
-/// How a host ends a shard, and sees that it has ended.
+impl TopologyPlan {
+    /// The same with the peers of one shard only.
+    #[must_use]
+    pub fn of_shard(&self, shard: u16) -> Self {
+        let dials = self.dials.iter().filter(|(peer, _)| peer.shard() == shard);
+        Self { kind: self.kind, name: self.name, dials: dials.cloned().collect() }
+    }
+}
+
+/// How a host ends its shards.
 #[derive(Debug)]
 pub struct ShardControl {
-    phase: AtomicU8,
+    /// In nanoseconds; [`SERVING`] until a drain is asked for.
     deadline: AtomicU64,
 }
 
-const RUNNING: u8 = 0;
-const DRAINING: u8 = 1;
-const STOPPED: u8 = 2;
+/// No deadline: the shards serve.
+const SERVING: u64 = u64::MAX;
 
 impl Default for ShardControl {
     fn default() -> Self {
-        Self { phase: AtomicU8::new(RUNNING), deadline: AtomicU64::new(u64::MAX) }
+        Self { deadline: AtomicU64::new(SERVING) }
     }
 }
 
 impl ShardControl {
-    /// Asks the shard to send what was admitted, finish what was accepted, and end by `deadline`.
-    /// Asked again, it may only end earlier. Knock at its doorbell afterwards.
+    /// Asks the shards to send what was admitted, finish what was accepted, and end by `deadline`.
+    /// Asked again, it may only end earlier. Knock at their doorbells afterwards.
     pub fn drain(&self, deadline: Instant) {
-        self.deadline.fetch_min(deadline.as_nanos(), Ordering::Relaxed);
-        let from = RUNNING;
-        let moved =
-            self.phase.compare_exchange(from, DRAINING, Ordering::Release, Ordering::Relaxed);
-        debug_assert!(moved.is_ok() || moved != Err(RUNNING), "the phase only moves on");
+        self.deadline.fetch_min(deadline.as_nanos().min(SERVING - 1), Ordering::Release);
     }
 
     /// The deadline of a drain, once one was asked for.
     pub(crate) fn drain_deadline(&self) -> Option<Instant> {
-        (self.phase.load(Ordering::Acquire) == DRAINING)
-            .then(|| Instant::from_nanos(self.deadline.load(Ordering::Relaxed)))
-    }
-
-    /// Whether the shard has ended.
-    pub fn is_stopped(&self) -> bool {
-        self.phase.load(Ordering::Acquire) == STOPPED
-    }
-
-    fn stop(&self) {
-        self.phase.store(STOPPED, Ordering::Release);
+        match self.deadline.load(Ordering::Acquire) {
+            SERVING => None,
+            deadline => Some(Instant::from_nanos(deadline)),
+        }
     }
 }
 
@@ -120,9 +144,13 @@ impl ShardControl {
 pub struct Shard<D: Driver, I: Ingress> {
     driver: D,
     connections: Connections<I>,
+    crew: Arc<Crew<D::Socket>>,
+    index: u16,
     bell: Arc<Doorbell>,
     clock: Arc<dyn Clock>,
     control: Arc<ShardControl>,
+    gauge: Arc<ShardGauge>,
+    spinner: Spinner,
 }
 
 /// What a turn of a shard has come to.
@@ -147,18 +175,23 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         driver: D,
         ingress: I,
         plan: ShardPlan,
-        listeners: Vec<Listener<D::Socket>>,
+        sockets: ShardSockets<D::Socket>,
     ) -> io::Result<Self> {
+        let ShardSockets { listeners, crew } = sockets;
+        let index = plan.index;
         let bell = Arc::clone(&plan.lanes.bell);
         let clock = Arc::clone(&plan.lanes.clock);
         let control = Arc::clone(&plan.control);
+        let gauge = Arc::clone(&plan.gauge);
+        let spinner = Spinner::new(plan.spin);
         let waker = driver.waker();
         let for_clock = driver.waker();
         bell.connect(Box::new(move || waker.wake()));
         clock.attach(Arc::new(move || for_clock.wake()));
         let now = clock.now();
         let connections = Connections::new(ingress, plan, now);
-        let mut shard = Self { driver, connections, bell, clock, control };
+        let mut shard =
+            Self { driver, connections, crew, index, bell, clock, control, gauge, spinner };
         for Listener { topology, socket } in listeners {
             let socket = shard.driver.adopt(socket).map_err(|_| rustix::io::Errno::MFILE)?;
             shard.connections.listening(topology, socket);
@@ -189,23 +222,34 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
     ///
     /// What the driver says when the kernel refuses to go on; the shard is then to be dropped.
     pub fn turn(&mut self) -> io::Result<Turn> {
-        let Self { driver, connections, bell, clock, control } = self;
-        if connections.is_finished() {
-            return Ok(Turn::Over);
-        }
+        let Self { driver, connections, crew, index, bell, clock, control, .. } = self;
         connections.begin_turn(clock.now());
-        let events = driver.poll(|event| connections.handle(event))?;
+        driver.poll(|event| connections.handle(event))?;
         bell.take(|peer, errand| connections.run_errand(peer, errand));
+        while let Some(Handover { place, socket, received }) = crew.take(*index) {
+            match driver.adopt(socket) {
+                Ok(socket) => connections.taken_over(place, socket, &received),
+                // Closed by its drop: the peer tries again with a growing delay.
+                Err(_) => connections.not_taken_over(),
+            }
+        }
         if let Some(deadline) = control.drain_deadline() {
             connections.drain(deadline);
         }
         let has_more = connections.run();
         self.carry_out()?;
-        Ok(if has_more || events > 0 { Turn::Busy } else { Turn::Idle })
+        self.gauge.turned(self.driver.system_calls());
+        Ok(if self.connections.is_finished() {
+            Turn::Over
+        } else if has_more || self.bell.is_rung() || self.driver.is_ready() {
+            Turn::Busy
+        } else {
+            Turn::Idle
+        })
     }
 
     fn carry_out(&mut self) -> io::Result<()> {
-        let Self { driver, connections, .. } = self;
+        let Self { driver, connections, crew, .. } = self;
         while let Some(intent) = connections.next_intent() {
             match intent {
                 Intent::Push(op) => driver.push(op)?,
@@ -216,34 +260,90 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
                         Err(_) => connections.dial_failed(peer),
                     }
                 }
+                Intent::HandOver { socket, place, received } => {
+                    let Some(socket) = driver.release(socket) else {
+                        debug_assert!(false, "{socket:?} has stopped receiving");
+                        driver.push(Op::Close { socket })?;
+                        connections.not_taken_over();
+                        continue;
+                    };
+                    if crew.hand_over(Handover { place, socket, received }).is_err() {
+                        connections.not_taken_over();
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    /// Sleeps until there is something to do. The deadline is published first and read again
-    /// afterwards, so that an earlier one which comes in between is not slept through.
+    /// Waits until there is something to do: spinning while that pays, then asleep in the kernel.
     fn sleep(&mut self) -> io::Result<()> {
+        let begin = MonotonicClock.now();
+        if D::SEES_KERNEL
+            && let Some(until) = self.spinner.until(begin)
+        {
+            self.driver.flush()?;
+            let how = self.spin(until);
+            self.spinner.spun(how, begin, MonotonicClock.now());
+            if how == SpinEnd::Came {
+                return Ok(());
+            }
+        }
+        let Some(nap) = self.lie_down() else { return Ok(()) };
+        let begin = MonotonicClock.now();
+        let outcome = self.driver.park(nap.longest);
+        self.wake_up();
+        self.spinner.slept(MonotonicClock.now().since(begin));
+        outcome
+    }
+
+    /// Nobody has to write a wake-up for a shard that spins, as it has not said that it sleeps.
+    fn spin(&self, until: Instant) -> SpinEnd {
+        loop {
+            if self.driver.is_ready() || self.bell.is_rung() {
+                return SpinEnd::Came;
+            }
+            if MonotonicClock.now() >= until {
+                return SpinEnd::Vain;
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Publishes that the shard sleeps, and says how long it may; `None` if it must not. The deadline
+    /// is published first and read again afterwards, so that an earlier one which comes in between
+    /// is not slept through.
+    fn lie_down(&mut self) -> Option<Nap> {
         let now = self.clock.now();
         let latest = now.saturating_add(SLEEP_MAX);
         let deadline = self.connections.next_deadline().unwrap_or(latest).min(latest);
         if deadline <= now || self.driver.is_ready() || !self.bell.fall_asleep(deadline) {
-            return Ok(());
+            return None;
         }
         let deadline = self.connections.next_deadline().unwrap_or(latest).min(deadline);
-        let outcome = self.driver.park(self.clock.sleep_for(now, deadline));
-        self.bell.wake_up();
-        outcome
+        self.gauge.sleeps_now();
+        Some(Nap { longest: self.clock.sleep_for(now, deadline) })
     }
+
+    fn wake_up(&self) {
+        self.bell.wake_up();
+    }
+}
+
+/// A sleep that a shard may take.
+#[derive(Clone, Copy, Debug)]
+struct Nap {
+    /// `None` for as long as nothing happens.
+    longest: Option<Duration>,
 }
 
 impl<D: Driver, I: Ingress> Drop for Shard<D, I> {
     /// Every connection is closed with the driver, and what was not sent is counted. A shard that
     /// panicked has no state to count by.
     fn drop(&mut self) {
+        self.crew.leave(self.index);
         if !std::thread::panicking() {
             self.connections.abandon();
-            self.control.stop();
         }
     }
 }

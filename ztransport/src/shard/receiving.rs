@@ -35,6 +35,12 @@ impl<I: Ingress> Connections<I> {
                 }
                 self.take_greeting(socket);
             }
+            Stage::Moving { .. } => {
+                link.inbound.carry(bytes);
+                if link.inbound.carried() > GREETING_CARRY_MAX {
+                    self.close_link(socket, CloseReason::BadHello);
+                }
+            }
             Stage::Joined { .. } => {
                 let fed = self.feed(socket, Some(bytes));
                 self.after_feed(socket, fed);
@@ -55,6 +61,7 @@ impl<I: Ingress> Connections<I> {
             Stage::Accepted { .. } | Stage::Greeting { .. } | Stage::Lingering { .. } => {
                 self.receive(socket);
             }
+            Stage::Moving { topology, shard } => self.give_away(socket, topology, shard),
             Stage::Connecting { .. } | Stage::Closing { .. } => {}
         }
     }
@@ -74,7 +81,10 @@ impl<I: Ingress> Connections<I> {
                 if lane == Lane::Application && (is_draining || self.has_goodbye(peer)) => {}
             Stage::Joined { peer } => self.end_pair(peer, CloseReason::PeerClosed),
             Stage::Lingering { .. } => self.shut(socket),
-            Stage::Accepted { .. } | Stage::Connecting { .. } | Stage::Greeting { .. } => {
+            Stage::Accepted { .. }
+            | Stage::Moving { .. }
+            | Stage::Connecting { .. }
+            | Stage::Greeting { .. } => {
                 self.close_link(socket, CloseReason::PeerClosed);
             }
             Stage::Closing { .. } => {}

@@ -89,7 +89,10 @@ impl<I: Ingress> Connections<I> {
     fn end_greeting(&mut self, socket: SocketId) {
         let Some(link) = self.link(socket) else { return };
         match link.stage {
-            Stage::Connecting { .. } | Stage::Greeting { .. } | Stage::Accepted { .. } => {
+            Stage::Connecting { .. }
+            | Stage::Greeting { .. }
+            | Stage::Accepted { .. }
+            | Stage::Moving { .. } => {
                 self.close_link(socket, CloseReason::GreetingTimeout);
             }
             Stage::Joined { peer } => {

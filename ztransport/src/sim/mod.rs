@@ -156,17 +156,23 @@ impl Driver for Sim {
         Ok(events)
     }
 
+    const SEES_KERNEL: bool = false;
+
     /// Whether a poll, this one or a later one, would come to something although nobody else does
     /// anything: or was woken. What a script holds back does not count.
     fn is_ready(&self) -> bool {
         self.network.is_ready(self.id)
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.network.with_engine(self.id, engine::Engine::start_queued);
+        Ok(())
+    }
+
     /// Never sleeps: time is the caller's. Operations that were pushed are handed over.
     fn park(&mut self, _longest: Option<Duration>) -> io::Result<()> {
         self.woken.store(false, Ordering::Release);
-        self.network.with_engine(self.id, engine::Engine::start_queued);
-        Ok(())
+        self.flush()
     }
 
     fn waker(&self) -> SimWaker {

@@ -246,9 +246,15 @@ impl Driver for Uring {
         Ok(events)
     }
 
-    /// Also ready when an operation is queued, so that none waits while its shard spins.
+    const SEES_KERNEL: bool = true;
+
     fn is_ready(&self) -> bool {
         !self.answers.is_empty() || self.ring.is_ready()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.arm_waker()?;
+        self.ring.flush()
     }
 
     fn park(&mut self, longest: Option<Duration>) -> io::Result<()> {

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Ledger;
+use crate::cli::values::Driver;
 
 /// From the sender to the receiver.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -30,6 +31,7 @@ pub(super) struct ReceiverSetup {
     pub(super) receive_hwm_bytes: u64,
     pub(super) max_jobs: u32,
     pub(super) producers: u32,
+    pub(super) driver: Driver,
     /// Where to listen.
     pub(super) address: String,
     /// Where to write down what is handled, so that it outlives the process.

@@ -59,6 +59,7 @@ impl ReceivingHost {
             .mesh(RouteMesh::new(MESH).listen(listen).channel(channel))
             .receive_high_water_mark(mark(setup.receive_hwm_bytes))
             .max_queued_application_jobs(setup.max_jobs)
+            .driver(setup.driver.kind())
             .max_running_handlers(
                 NonZeroU32::new(MAX_RUNNING_HANDLERS)
                     .map_or(RunningLimit::Unlimited, RunningLimit::Limit),
@@ -113,6 +114,7 @@ impl SendingHost {
             .mesh(RouteMesh::new(MESH).peer(receiver))
             .send_high_water_mark(mark(scenario.send_hwm.get()))
             .default_socket_send_timeout(SEND_TIMEOUT)
+            .driver(scenario.driver.kind())
             .start()
             .map_err(|error| not_started(&error))?;
         let caller = host.channel(CHANNEL).map_err(|error| broken(&error))?;
@@ -127,8 +129,10 @@ impl SendingHost {
         levels(self.host.status().peers.first().map(|peer| peer.send_queue))
     }
 
-    pub(super) fn driver(&self) -> String {
-        self.host.status().driver.to_owned()
+    /// The driver that moves the host's bytes, and why it is that one.
+    pub(super) fn driver(&self) -> (String, String) {
+        let first = self.host.status().shards.into_iter().next();
+        first.map_or_else(Default::default, |shard| (shard.driver.into(), shard.driver_reason))
     }
 
     /// Ends the host; its levels can still be read.
@@ -227,7 +231,7 @@ const fn mark(bytes: u64) -> HighWaterMark {
 fn not_started(error: &StartError) -> Failure {
     let cause = match error {
         StartError::Config(_) => Cause::Usage,
-        StartError::Unavailable(_) => Cause::Environment,
+        StartError::Unavailable(_) | StartError::NoEpoll(_) => Cause::Environment,
         StartError::Listen { .. } | StartError::Thread(_) | StartError::Ended => Cause::Run,
     };
     Failure { cause, sentence: error.to_string() }

@@ -42,6 +42,7 @@ impl Incarnations {
             receive_hwm_bytes: scenario.receive_hwm.get(),
             max_jobs: scenario.max_jobs,
             producers: scenario.producers,
+            driver: scenario.driver,
             address: "127.0.0.1:0".to_owned(),
             journal: None,
         };

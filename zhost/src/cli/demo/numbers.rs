@@ -30,6 +30,8 @@ impl fmt::Display for Verdict {
 pub(super) struct Numbers {
     /// The driver that moved the bytes of the sending host.
     pub(super) driver: String,
+    /// Why it was that one.
+    pub(super) driver_reason: String,
     /// One-way sends that returned `Ok`, from the sender's ledger.
     pub(super) sends_accepted: u64,
     /// One-way messages whose handler ran to its end, as the receiver counted them.
@@ -128,6 +130,7 @@ pub(super) mod tests {
     pub(in super::super) fn sound() -> Numbers {
         Numbers {
             driver: "uring".to_owned(),
+            driver_reason: "it works here".to_owned(),
             sends_accepted: 50_000,
             sends_handled: 50_000,
             lost: Some(0),
@@ -157,7 +160,8 @@ pub(super) mod tests {
         let numbers = Numbers { lost: None, ..sound() };
         assert_eq!(
             numbers.to_json(Verdict::Pass).unwrap(),
-            "{\"verdict\":\"pass\",\"driver\":\"uring\",\"sends_accepted\":50000,\
+            "{\"verdict\":\"pass\",\"driver\":\"uring\",\
+             \"driver_reason\":\"it works here\",\"sends_accepted\":50000,\
              \"sends_handled\":50000,\"lost\":null,\"duplicated\":0,\"out_of_order\":0,\
              \"sends_waited\":1000,\"deadline_exceeded\":0,\"other_errors\":0,\
              \"requests_ok\":900,\"requests_ok_while_full\":1,\"requests_failed\":0,\
@@ -172,8 +176,8 @@ pub(super) mod tests {
     #[test]
     fn the_table_has_a_row_for_every_number() {
         let rows = sound().rows();
-        assert_eq!(rows.len(), 22);
+        assert_eq!(rows.len(), 23);
         assert_eq!(rows[0], ("driver".to_owned(), "uring".to_owned()));
-        assert_eq!(rows[21], ("receiver_rss_growth_bytes".to_owned(), "0".to_owned()));
+        assert_eq!(rows[22], ("receiver_rss_growth_bytes".to_owned(), "0".to_owned()));
     }
 }

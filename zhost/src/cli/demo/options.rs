@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
-use crate::cli::values::{ByteSize, count, size};
+use crate::cli::values::{ByteSize, Driver, count, size};
 
 /// The command line of `demo`.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// Number of producers; each has one task that sends and one that requests.
     #[arg(long, value_name = "N", default_value = "256", value_parser = count::<1, PRODUCERS_MAX>)]
     producers: u32,
+    /// What moves the bytes of both processes.
+    #[arg(long, value_name = "DRIVER", default_value = "auto")]
+    driver: Driver,
     #[command(flatten)]
     recovery: Recovery,
     /// Where to write the HTML report [default: a file in the directory for temporary files;
@@ -85,6 +88,7 @@ impl Options {
             receive_hwm: self.receive_hwm,
             max_jobs: self.max_jobs,
             producers: self.producers,
+            driver: self.driver,
             reconnect: self.recovery.reconnect,
         })
     }
@@ -140,6 +144,7 @@ pub(crate) struct Scenario {
     pub(crate) receive_hwm: ByteSize,
     pub(crate) max_jobs: u32,
     pub(crate) producers: u32,
+    pub(crate) driver: Driver,
     /// A receiver that died is followed by another at the same address.
     pub(crate) reconnect: bool,
 }

@@ -376,9 +376,11 @@ impl Course<'_> {
         let both = |count: fn(&Comparison) -> u64| {
             comparable.then(|| count(&findings.sends) + count(&findings.requests))
         };
+        let (driver, driver_reason) = self.host.driver();
         let (levels, latency) = (self.host.levels(), tally.latency().whole());
         let numbers = Numbers {
-            driver: self.host.driver(),
+            driver,
+            driver_reason,
             sends_accepted: tally.sends_accepted.load(Relaxed),
             sends_handled: handled.sends_done,
             lost: both(|found| found.lost),

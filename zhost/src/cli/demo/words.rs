@@ -84,7 +84,7 @@ pub(super) fn facts(numbers: &Numbers) -> Vec<String> {
             bytes(n.receiver_rss_growth_bytes),
             bytes(rss_allowed(n))
         ),
-        format!("Driver:   {}.", n.driver),
+        format!("Driver:   {} ({}).", n.driver, n.driver_reason),
     ]
 }
 

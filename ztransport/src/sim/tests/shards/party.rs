@@ -2,6 +2,7 @@
 
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -17,9 +18,10 @@ use crate::clock::{Clock, VirtualClock};
 use crate::sim::{Sim, SimId, SimNetwork, SimOptions};
 use crate::socket::{SocketAddress, SocketBuffers};
 use crate::{
-    ByteLimits, CloseReason, Doorbell, DropReason, Expectation, Incoming, Ingress, LaneContext,
-    Limit, Listener, Ordinal, Outgoing, Peer, Peers, Permit, Permits, Shard, ShardControl,
-    ShardPlan, Submitted, TopologyPlan, Turn, WaitEnd, WaitSpace, Waiting,
+    ByteLimits, CloseReason, Crew, Doorbell, DropReason, Expectation, Incoming, Ingress,
+    LaneContext, Limit, Listener, Ordinal, Outgoing, Peer, Peers, Permit, Permits, Shard,
+    ShardControl, ShardPlan, ShardSockets, Submitted, TopologyPlan, Turn, WaitEnd, WaitSpace,
+    Waiting,
 };
 
 /// Every third record is a request.
@@ -205,7 +207,7 @@ impl Party {
             timekeeper: Arc::clone(&bell),
             clock: Arc::clone(&clock),
         };
-        let peers = Arc::new(Peers::new(LIMITS, PEERS_MAX));
+        let peers = Arc::new(Peers::new(LIMITS, PEERS_MAX, vec![lanes.clone()]));
         let slots = vec![SourceSlot::EMPTY; PEERS_MAX as usize].into_boxed_slice();
         let permits = PermitLimit::new(PERMITS).unwrap();
         let queue = JobQueue::new(slots, permits, Thresholds::DEFAULT).unwrap();
@@ -217,7 +219,7 @@ impl Party {
                 listeners.push(Listener { topology: 0, socket });
             }
             Place::Dials(address) => {
-                let peer = peers.add(0, Some(other), &lanes).unwrap();
+                let peer = peers.add(0, Some(other)).unwrap();
                 dials.push((peer, address.clone()));
             }
         }
@@ -232,13 +234,18 @@ impl Party {
             permits: Arc::new(Permits::new(queue, clock)),
             lanes,
             control: Arc::clone(&control),
+            index: 0,
+            strangers: Arc::default(),
+            gauge: Arc::default(),
+            spin: Duration::ZERO,
         };
+        let sockets = ShardSockets { listeners, crew: Crew::new([Arc::clone(&bell)]) };
         let ledger = Rc::new(RefCell::new(Ledger::default()));
         let (jobs, replies) = (VecDeque::new(), Vec::new());
         let recorder = Recorder { ledger: Rc::clone(&ledger), jobs, replies };
         let sim = network.driver(SimOptions { sockets_max: 16, ..SimOptions::default() });
         let driver = sim.id();
-        let shard = Shard::new(sim, recorder, plan, listeners).unwrap();
+        let shard = Shard::new(sim, recorder, plan, sockets).unwrap();
         Self { shard, control, bell, peers, ledger, driver, other, next: 0, waiting: None }
     }
 
