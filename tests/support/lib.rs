@@ -1,5 +1,6 @@
 //! What the tests of all crates share.
 
+pub mod alone;
 mod skip;
 
-pub use skip::skip;
+pub use skip::{run_or_skip, skip};

@@ -24,6 +24,24 @@ pub fn skip(ids: &[&str], reason: &str) {
     }
 }
 
+/// Runs a test, unless `missing` says that this machine cannot: then it is a skip that names the
+/// test, and where `CI` is `true` a failure.
+///
+/// # Panics
+///
+/// In CI, where everything has to run; and as [`skip`].
+#[track_caller]
+pub fn run_or_skip(test: &str, missing: Option<String>, body: impl FnOnce()) {
+    match missing {
+        None => body(),
+        Some(reason) => {
+            let is_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+            assert!(!is_ci, "{test} cannot run here, and in CI it has to: {reason}");
+            skip(&[test], &reason);
+        }
+    }
+}
+
 fn skip_line(ids: &[&str], reason: &str) -> String {
     format!("{}: {}\n", ids.join(" "), reason.replace('\n', " "))
 }

@@ -1,0 +1,22 @@
+//! One set of scripts for every driver, and another for every loop that runs shards.
+//!
+//! A test is named after the driver and the script that it plays: `uring::half_close…`. Under
+//! `alike` each script is played on all drivers of this machine, and what they tell is compared.
+//! `uring_pitfalls` is about the ring alone.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[macro_use]
+mod table;
+
+mod alike;
+mod scripts;
+mod stand;
+mod trace;
+mod uring_pitfalls;
+mod world;
+
+/// Scripts on `io_uring`.
+mod uring {
+    on_any_network!(play_on, [crate::stand::UringStand]);
+    on_real_sockets!(play_on, [crate::stand::UringStand]);
+}

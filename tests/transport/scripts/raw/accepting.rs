@@ -1,0 +1,96 @@
+//! What the kernel's listeners do.
+
+use core::time::Duration;
+use std::io::Read;
+use std::net::TcpStream;
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use zcore::ByteCount;
+use ztransport::driver::Driver;
+use ztransport::socket::{self, SocketAddress, SocketBuffers};
+
+use crate::stand::Kernel;
+use crate::world::{Note, World};
+
+pub(crate) fn an_accepted_connection_is_set_up_as_was_asked_and_ends_with_an_exec<S: Kernel>(
+    world: &mut World<S>,
+) {
+    let asked = SocketBuffers { send: ByteCount::kib(32), receive: ByteCount::kib(48) };
+    let address = world.stand.tcp();
+    let (listener, address) = world.listen(0, &address, asked);
+    let (_, accepted) = world.connect_to(0, listener, &address, asked);
+    let accepted = world.release(accepted).unwrap();
+    let flags = rustix::io::fcntl_getfd(&accepted).unwrap();
+    assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "closed on exec");
+    let granted = socket::kernel_buffers(&accepted).unwrap();
+    assert_eq!(granted.send, ByteCount::kib(64), "doubled by the kernel");
+    assert_eq!(granted.receive, ByteCount::kib(96), "doubled by the kernel");
+    assert!(sockopt::tcp_nodelay(&accepted).unwrap(), "sent at once");
+    assert!(sockopt::socket_keepalive(&accepted).unwrap(), "watched");
+    assert_eq!(sockopt::tcp_user_timeout(&accepted).unwrap(), 0, "as an Application lane");
+}
+
+pub(crate) fn accepting_stops_without_descriptors_and_goes_on_when_there_are_some<S: Kernel>(
+    world: &mut World<S>,
+) {
+    // The limit is that of the whole process.
+    if !world.is_alone(&[]) {
+        return;
+    }
+    let address = world.stand.tcp();
+    let (address, socket) = world.stand.listen(&address, SocketBuffers::default()).unwrap();
+    let SocketAddress::Tcp(to) = address else { panic!("{address} is no TCP address") };
+    let listener = world.adopt(0, socket);
+    let _waiting = TcpStream::connect(to).unwrap();
+    let before = getrlimit(Resource::Nofile);
+    // What this program has open stays, and nothing more can be opened. A ring reads the limit when
+    // it takes an accept, not when somebody comes.
+    let none = Rlimit { current: Some(0), maximum: before.maximum };
+    setrlimit(Resource::Nofile, none).unwrap();
+    world.accept(listener, SocketBuffers::default());
+    world.until_noted(listener, &Note::AcceptStopped(Errno::MFILE));
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert!(!world.seen(listener).has(&Note::Accepted), "it waits in the backlog");
+    world.accept(listener, SocketBuffers::default());
+    world.until_noted(listener, &Note::Accepted);
+}
+
+/// A listener that takes one connection into its backlog and answers no other.
+fn deaf() -> (std::os::fd::OwnedFd, SocketAddress, Vec<TcpStream>) {
+    let any: SocketAddress = "127.0.0.1:0".parse().unwrap();
+    let listener = socket::listen(&any, SocketBuffers::default()).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = socket::local_address(&listener).unwrap();
+    let SocketAddress::Tcp(to) = address else { panic!("{address} is no TCP address") };
+    let mut taken = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&to, Duration::from_millis(100)) {
+        taken.push(stream);
+        assert!(taken.len() < 8, "a backlog of nothing takes {} connections", taken.len());
+    }
+    (listener, address, taken)
+}
+
+pub(crate) fn connect_timeout_is_the_callers_and_closing_ends_the_attempt<S: Kernel>(
+    world: &mut World<S>,
+) {
+    let (_deaf, address, _taken) = deaf();
+    let connecting = world.open(0, &address, SocketBuffers::default());
+    world.connect(connecting, address);
+    world.until_quiet(|_| {});
+    assert!(world.seen(connecting).notes.is_empty(), "nobody answers");
+    world.close_and_wait(connecting);
+    assert_eq!(world.seen(connecting).notes, [Note::Closed], "and it was not connected");
+}
+
+pub(crate) fn a_peer_that_is_accepted_and_closed_reads_to_the_end<S: Kernel>(world: &mut World<S>) {
+    let (listener, address) = world.tcp_listener();
+    let mut peer = TcpStream::connect(address).unwrap();
+    world.until_noted(listener, &Note::Accepted);
+    let accepted = world.seen(listener).accepted[0];
+    world.close(accepted);
+    assert!(world.driver().is_ready(), "there is something to tell");
+    world.until_noted(accepted, &Note::Closed);
+    assert_eq!(peer.read(&mut [0; 8]).unwrap(), 0, "the end of the stream");
+}

@@ -1,0 +1,126 @@
+//! Drivers over the sockets of the kernel that runs the test.
+
+use core::cell::{Cell, RefCell};
+use core::marker::PhantomData;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tempfile::TempDir;
+use zcore::Instant;
+use ztransport::clock::{Clock, MonotonicClock};
+use ztransport::driver::Driver;
+use ztransport::socket::{self, SocketAddress, SocketBuffers};
+use ztransport::uring::{Uring, UringOptions};
+
+use super::{Kernel, Size, Stand};
+
+/// The sockets of this machine.
+pub(crate) struct Machine<D> {
+    /// Where socket files are; it goes with everything in it.
+    scratch: TempDir,
+    files: Cell<u32>,
+    /// Bound and silent: it keeps its port from whoever else opens a listener meanwhile.
+    silent: RefCell<Vec<OwnedFd>>,
+    driver: PhantomData<D>,
+}
+
+/// A driver that is built from a size.
+pub(crate) trait Built: Driver<Socket = OwnedFd> {
+    const NAME: &'static str;
+
+    fn missing() -> Option<String>;
+
+    fn build(size: Size) -> Self;
+
+    fn assert_sound(&self);
+}
+
+impl Built for Uring {
+    const NAME: &'static str = "uring";
+
+    fn missing() -> Option<String> {
+        ztransport::probe::probe().err().map(|unavailable| unavailable.to_string())
+    }
+
+    fn build(Size { sockets_max, buffers }: Size) -> Self {
+        let options = UringOptions {
+            sockets_max,
+            application_buffers: buffers,
+            completion_buffers: buffers,
+            ..UringOptions::default()
+        };
+        Self::new(options).unwrap()
+    }
+
+    fn assert_sound(&self) {
+        assert_eq!(self.stale_completions(), 0, "every completion was expected");
+    }
+}
+
+impl<D: Built> Stand for Machine<D> {
+    type Driver = D;
+
+    const NAME: &'static str = D::NAME;
+
+    fn missing() -> Option<String> {
+        D::missing()
+    }
+
+    fn seeds() -> Vec<u64> {
+        vec![0]
+    }
+
+    fn new(_seed: u64) -> Self {
+        Self {
+            scratch: tempfile::tempdir().unwrap(),
+            files: Cell::new(0),
+            silent: RefCell::default(),
+            driver: PhantomData,
+        }
+    }
+
+    fn driver(&self, size: Size) -> D {
+        D::build(size)
+    }
+
+    fn listen(
+        &self,
+        address: &SocketAddress,
+        buffers: SocketBuffers,
+    ) -> io::Result<(SocketAddress, OwnedFd)> {
+        let listening = socket::listen(address, buffers)?;
+        Ok((socket::local_address(&listening)?, listening))
+    }
+
+    fn tcp(&self) -> SocketAddress {
+        SocketAddress::Tcp(ANY.into())
+    }
+
+    fn unix(&self) -> SocketAddress {
+        let number = self.files.get();
+        self.files.set(number + 1);
+        SocketAddress::Unix(self.scratch.path().join(number.to_string()))
+    }
+
+    fn nobody(&self) -> SocketAddress {
+        let bound = socket::open_for(&self.tcp(), SocketBuffers::default()).unwrap();
+        rustix::net::bind(&bound, &ANY).unwrap();
+        let address = socket::local_address(&bound).unwrap();
+        self.silent.borrow_mut().push(bound);
+        address
+    }
+
+    fn now(&self) -> Instant {
+        MonotonicClock.now()
+    }
+
+    fn assert_sound(driver: &D) {
+        driver.assert_sound();
+    }
+}
+
+impl<D: Built> Kernel for Machine<D> {}
+
+/// A port that the kernel chooses.
+const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);

@@ -1,0 +1,129 @@
+//! Where a script is played: a kind of driver, and the network that its drivers share.
+
+mod kernel;
+
+use core::panic::AssertUnwindSafe;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{catch_unwind, resume_unwind};
+
+use zcore::Instant;
+use ztransport::driver::Driver;
+use ztransport::socket::{SocketAddress, SocketBuffers};
+use ztransport::uring::Uring;
+
+use crate::trace::Trace;
+use crate::world::World;
+
+/// Real sockets under `io_uring`.
+pub(crate) type UringStand = kernel::Machine<Uring>;
+
+/// A kind of driver, and the network that all drivers of one run share.
+pub(crate) trait Stand: Sized {
+    type Driver: Driver;
+
+    /// As tests are named.
+    const NAME: &'static str;
+
+    /// Why there is none of it on this machine.
+    fn missing() -> Option<String>;
+
+    /// One run for each. The run of seed 0 has no faults.
+    fn seeds() -> Vec<u64>;
+
+    fn new(seed: u64) -> Self;
+
+    fn driver(&self, size: Size) -> Self::Driver;
+
+    /// A socket that listens, for a driver to adopt, and where it does.
+    fn listen(
+        &self,
+        address: &SocketAddress,
+        buffers: SocketBuffers,
+    ) -> io::Result<(SocketAddress, SocketOf<Self>)>;
+
+    /// An IP address to listen on.
+    fn tcp(&self) -> SocketAddress;
+
+    /// A socket file to listen on, another one each time.
+    fn unix(&self) -> SocketAddress;
+
+    /// An IP address that nobody listens on.
+    fn nobody(&self) -> SocketAddress;
+
+    /// The time by which a driver sleeps.
+    fn now(&self) -> Instant;
+
+    /// What else can be said about a driver that has closed all its sockets.
+    fn assert_sound(driver: &Self::Driver);
+}
+
+/// What the drivers of a stand hand each other.
+pub(crate) type SocketOf<S> = <<S as Stand>::Driver as Driver>::Socket;
+
+/// A stand on real sockets: the far end of a connection may be anybody's.
+pub(crate) trait Kernel: Stand<Driver: Driver<Socket = OwnedFd>> {}
+
+/// How large a driver is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) sockets_max: u32,
+    /// Provided buffers of each group, where there are any.
+    pub(crate) buffers: u16,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { sockets_max: 64, buffers: 64 }
+    }
+}
+
+/// A script, and its test.
+pub(crate) struct Script<S: Stand> {
+    /// With the path of its module, the program's name included.
+    pub(crate) test: &'static str,
+    pub(crate) play: fn(&mut World<S>),
+}
+
+impl<S: Stand> Script<S> {
+    /// The test as it is listed.
+    pub(crate) fn name(&self) -> &'static str {
+        self.test.split_once("::").map_or(self.test, |(_, name)| name)
+    }
+}
+
+/// Plays a script once for each seed. Faults that a user of the seam must live with change nothing
+/// of what it sees.
+#[expect(clippy::print_stderr, reason = "the one who reads a failure needs the command")]
+pub(crate) fn run<S: Stand>(script: &Script<S>) {
+    ztests::run_or_skip(script.name(), S::missing(), || {
+        let mut calm: Option<Trace> = None;
+        for seed in S::seeds() {
+            let played = catch_unwind(AssertUnwindSafe(|| {
+                let trace = play(script, seed);
+                if let Some(calm) = &calm {
+                    calm.assert_same(&trace, "without faults", "with this seed");
+                }
+                trace
+            }));
+            match played {
+                Ok(trace) => calm = calm.or(Some(trace)),
+                Err(panic) => {
+                    let name = script.name();
+                    eprintln!("ZLINK_SIM_SEED={seed} cargo test -p ztests --test transport {name}");
+                    resume_unwind(panic);
+                }
+            }
+        }
+    });
+}
+
+/// Plays a script on one network, up to the point where every socket is closed.
+pub(crate) fn play<S: Stand>(script: &Script<S>, seed: u64) -> Trace {
+    let driver = |stand: &S| stand.driver(Size::default());
+    let mut world = World::new(script.name(), S::new(seed), driver);
+    (script.play)(&mut world);
+    let trace = world.trace();
+    world.close_all();
+    trace
+}
