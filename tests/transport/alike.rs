@@ -1,10 +1,10 @@
 //! Each script on every driver of this machine: what they tell is the same.
 
-use crate::stand::{Script, Stand, UringStand, play};
+use crate::stand::{CALM, EpollStand, Scale, Script, SimStand, Stand, UringStand, play};
 use crate::trace::Trace;
 
-on_any_network!(compare_on, [UringStand]);
-on_real_sockets!(compare_on, [UringStand]);
+on_any_network!(compare_on, [UringStand, EpollStand, SimStand]);
+on_real_sockets!(compare_on, [UringStand, EpollStand]);
 
 /// What one driver told, or why it is not here.
 pub(crate) struct Told {
@@ -15,7 +15,7 @@ pub(crate) struct Told {
 pub(crate) fn told<S: Stand>(script: &Script<S>) -> Told {
     let trace = match S::missing() {
         Some(reason) => Err(reason),
-        None => Ok(play(script, 0)),
+        None => Ok(play(script, CALM, Scale::SMALL)),
     };
     Told { driver: S::NAME, trace }
 }

@@ -10,6 +10,7 @@ mod table;
 
 mod alike;
 mod scripts;
+mod seen;
 mod stand;
 mod trace;
 mod uring_pitfalls;
@@ -19,4 +20,15 @@ mod world;
 mod uring {
     on_any_network!(play_on, [crate::stand::UringStand]);
     on_real_sockets!(play_on, [crate::stand::UringStand]);
+}
+
+/// Scripts on epoll.
+mod epoll {
+    on_any_network!(play_on, [crate::stand::EpollStand]);
+    on_real_sockets!(play_on, [crate::stand::EpollStand]);
+}
+
+/// Scripts on the simulated network, without faults and with those of several seeds.
+mod sim {
+    on_any_network!(play_on, [crate::stand::SimStand]);
 }

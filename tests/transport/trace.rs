@@ -25,7 +25,6 @@ pub(crate) struct Story {
     pub(crate) origin: Origin,
     reads: Vec<Read>,
     writes: Vec<Write>,
-    is_closed: bool,
     pub(crate) hidden: Hidden,
 }
 
@@ -38,6 +37,8 @@ pub(crate) enum Hidden {
     Pauses,
     /// Everything that was read.
     Reads,
+    /// Everything that was sent.
+    Writes,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -99,10 +100,6 @@ impl Story {
         assert!(taken <= length, "{taken} of {length} bytes were sent");
     }
 
-    pub(crate) const fn closed(&mut self) {
-        self.is_closed = true;
-    }
-
     /// The same whichever driver told it.
     pub(crate) fn summary(&self, received: &[u8]) -> Summary {
         let mut merged = Self::default();
@@ -116,8 +113,13 @@ impl Story {
             }
         }
         let reads = merged.reads.iter().map(|read| read_line(read, received)).collect();
-        let writes = self.writes.iter().map(write_line).collect();
-        Summary { origin: self.origin, reads, writes, is_closed: self.is_closed }
+        let writes = match self.hidden {
+            Hidden::Writes => Vec::new(),
+            Hidden::Nothing | Hidden::Pauses | Hidden::Reads => {
+                self.writes.iter().map(write_line).collect()
+            }
+        };
+        Summary { origin: self.origin, reads, writes }
     }
 }
 
@@ -168,7 +170,6 @@ pub(crate) struct Summary {
     origin: Origin,
     reads: Vec<String>,
     writes: Vec<String>,
-    is_closed: bool,
 }
 
 /// All sockets of a script. Which of several alike came first says nothing.

@@ -1,91 +1,30 @@
 //! What a script works with: drivers, what they have said of each socket, and a loop that runs them
 //! until something is true.
 
-use core::ops::Range;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use rustix::io::Errno;
 use zcore::{ByteCount, Instant};
 use ztests::alone::{self, NoNewProcess};
 use ztransport::Batch;
 use ztransport::driver::{Driver, SocketSetup};
-use ztransport::event::{Event, ReceiveStop};
+use ztransport::event::ReceiveStop;
 use ztransport::op::{BufferGroup, Op};
 use ztransport::socket::{SocketAddress, SocketBuffers, Watch};
-use ztransport::token::SocketId;
 
-use crate::stand::{Size, SocketOf, Stand};
-use crate::trace::{Hidden, Origin, Story, Trace};
+use crate::seen::{self, End, Life, Note, Seen, Sending};
+use crate::stand::{Rest, Scale, Size, SocketOf, Stand};
+use crate::trace::{Hidden, Origin, Trace};
 
 /// Small enough that megabytes do not fit, whatever the kernel adds.
 pub(crate) const SMALL: SocketBuffers =
     SocketBuffers { send: ByteCount::kib(16), receive: ByteCount::kib(16) };
 
-/// A socket of one of the drivers of a world.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct End {
-    /// Which driver.
-    pub(crate) at: usize,
-    pub(crate) id: SocketId,
-}
-
-/// What happened to one socket, apart from its bytes.
-#[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Note {
-    Accepted,
-    AcceptStopped(Errno),
-    Connected(Result<(), Errno>),
-    Bytes(usize),
-    Stopped(ReceiveStop),
-    Sent(Result<usize, Errno>),
-    Closed,
-}
-
-impl Note {
-    /// The outcome of a connect.
-    pub(crate) const fn connected(&self) -> Option<Result<(), Errno>> {
-        if let Self::Connected(outcome) = self { Some(*outcome) } else { None }
-    }
-
-    /// The outcome of a send.
-    pub(crate) const fn sent(&self) -> Option<Result<usize, Errno>> {
-        if let Self::Sent(outcome) = self { Some(*outcome) } else { None }
-    }
-}
-
-/// The peer has ended its side.
-pub(crate) const END_OF_STREAM: Note = Note::Stopped(ReceiveStop::EndOfStream);
-
-/// Receiving was stopped by a pause.
-pub(crate) const PAUSED: Note = Note::Stopped(ReceiveStop::Paused);
-
-/// What is known of one socket.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) notes: Vec<Note>,
-    /// All of it; scripts do not take it out.
-    pub(crate) received: Vec<u8>,
-    pub(crate) accepted: Vec<End>,
-    /// The batch that came back last.
-    pub(crate) batch: Option<Batch>,
-    /// How often the buffers ran out. It was armed again each time.
-    pub(crate) no_buffers: u32,
-    group: Option<BufferGroup>,
-    is_given_away: bool,
-    story: Story,
-}
-
-impl Seen {
-    pub(crate) fn has(&self, note: &Note) -> bool {
-        self.notes.contains(note)
-    }
-}
-
 pub(crate) struct World<S: Stand> {
     drivers: Vec<S::Driver>,
     pub(crate) stand: S,
+    pub(crate) scale: Scale,
     /// The name of the test that plays here.
     test: &'static str,
     seen: BTreeMap<End, Seen>,
@@ -97,7 +36,7 @@ impl<S: Stand> World<S> {
     pub(crate) fn new(test: &'static str, stand: S, driver: impl FnOnce(&S) -> S::Driver) -> Self {
         let no_process = Some(NoNewProcess::hold());
         let drivers = vec![driver(&stand)];
-        Self { drivers, stand, test, seen: BTreeMap::new(), no_process }
+        Self { drivers, stand, scale: S::SCALE, test, seen: BTreeMap::new(), no_process }
     }
 
     /// Whether this process plays this script and nothing else. If not, one has that does.
@@ -154,7 +93,9 @@ impl<S: Stand> World<S> {
     /// Gives a socket away, for another driver to adopt.
     pub(crate) fn release(&mut self, end: End) -> Option<SocketOf<S>> {
         let released = self.drivers[end.at].release(end.id);
-        self.seen(end).is_given_away |= released.is_some();
+        if released.is_some() {
+            self.seen(end).life = Life::GivenAway;
+        }
         released
     }
 
@@ -205,12 +146,26 @@ impl<S: Stand> World<S> {
         self.push(end.at, Op::PauseReceive { socket: end.id });
     }
 
+    /// Sends all of it, with as many sends as that takes.
     pub(crate) fn send(&mut self, end: End, bytes: &[u8]) {
         self.send_batch(end, batch(bytes));
     }
 
     pub(crate) fn send_batch(&mut self, end: End, batch: Batch) {
-        self.seen(end).story.sending(batch.unsent());
+        self.begin_to_send(end, batch, Sending::ToTheEnd);
+    }
+
+    /// Sends as much as one send takes.
+    pub(crate) fn send_once(&mut self, end: End, bytes: &[u8]) {
+        self.begin_to_send(end, batch(bytes), Sending::Once);
+    }
+
+    fn begin_to_send(&mut self, end: End, batch: Batch, sending: Sending) {
+        let seen = self.seen(end);
+        assert_eq!(seen.sending, Sending::Nothing, "one batch at a time");
+        seen.batch = None;
+        seen.sending = sending;
+        seen.story.sending(batch.unsent());
         self.push(end.at, Op::Send { socket: end.id, batch });
     }
 
@@ -219,6 +174,7 @@ impl<S: Stand> World<S> {
     }
 
     pub(crate) fn close(&mut self, end: End) {
+        self.seen(end).life = Life::Closing;
         self.push(end.at, Op::Close { socket: end.id });
     }
 
@@ -234,25 +190,31 @@ impl<S: Stand> World<S> {
         let mut events = 0;
         for (at, driver) in self.drivers.iter_mut().enumerate() {
             let seen = &mut self.seen;
-            events += driver.poll(|event| note(seen, at, event)).unwrap();
+            events += driver.poll(|event| seen::note(seen, at, event)).unwrap();
         }
-        self.arm_again();
+        if events > 0 {
+            self.go_on();
+        }
         events
     }
 
-    /// Whoever runs out of buffers has to receive again.
-    fn arm_again(&mut self) {
-        let mut dry = Vec::new();
+    /// Does what every user of a driver has to: sends what a short send has left, and receives again
+    /// after running out of buffers.
+    fn go_on(&mut self) {
+        let mut ops = Vec::new();
         for (end, seen) in &mut self.seen {
+            if let Some(batch) = seen.rest_to_send() {
+                ops.push((end.at, Op::Send { socket: end.id, batch }));
+            }
             let before = seen.notes.len();
             seen.notes.retain(|note| *note != Note::Stopped(ReceiveStop::NoBuffers));
-            if seen.notes.len() < before {
+            if let (true, Some(group)) = (seen.notes.len() < before, seen.group) {
                 seen.no_buffers += 1;
-                dry.extend(seen.group.map(|group| (*end, group)));
+                ops.push((end.at, Op::Receive { socket: end.id, group }));
             }
         }
-        for (end, group) in dry {
-            self.receive_into(end, group);
+        for (at, op) in ops {
+            self.push(at, op);
         }
     }
 
@@ -267,36 +229,34 @@ impl<S: Stand> World<S> {
                 idle = Duration::ZERO;
                 continue;
             }
+            match self.stand.rest(&mut self.drivers) {
+                Rest::Awake => {}
+                Rest::Slept(span) => idle += span,
+                Rest::ForEver => idle = PATIENCE,
+            }
             assert!(idle < PATIENCE, "nothing happens any more: {:?}", self.notes());
-            idle += self.rest();
         }
     }
 
-    /// Runs the drivers and `step` until a moment passes in which nothing happens. Whoever looks too
-    /// early sees less.
-    pub(crate) fn until_quiet(&mut self, mut step: impl FnMut(&mut Self)) {
-        loop {
+    /// Runs the drivers until nothing is under way. Whoever looks too early sees less.
+    pub(crate) fn until_quiet(&mut self) {
+        let (mut calm, mut turns) = (0, 0);
+        while calm < 2 {
+            turns += 1;
+            assert!(turns < TURNS_MAX, "this goes nowhere: {:?}", self.notes());
             let events = self.poll();
-            step(self);
-            if events == 0 && !self.driver().is_ready() {
-                self.driver().park(Some(MOMENT)).unwrap();
-                if !self.driver().is_ready() && self.poll() == 0 {
-                    return;
-                }
+            if events > 0 || !self.stand.is_quiet(&self.drivers[0]) {
+                calm = 0;
+                continue;
             }
+            calm += 1;
+            self.stand.pass_a_moment(&mut self.drivers[0]);
         }
     }
 
-    /// Lets drivers sleep. Several take turns, so none may sleep for long.
-    fn rest(&mut self) -> Duration {
-        let park = if self.drivers.len() > 1 { GLANCE } else { PARK };
-        for driver in &mut self.drivers {
-            if driver.is_ready() {
-                return Duration::ZERO;
-            }
-            driver.park(Some(park)).unwrap();
-        }
-        park
+    /// Lets the first driver sleep.
+    pub(crate) fn park(&mut self, longest: Duration) {
+        self.stand.park(&mut self.drivers[0], longest);
     }
 
     #[track_caller]
@@ -309,16 +269,10 @@ impl<S: Stand> World<S> {
         self.until(|world| world.seen(end).received.len() >= bytes);
     }
 
-    /// Sends what is left of the batch that came back, if anything is. Whether all has left.
-    pub(crate) fn resume(&mut self, end: End) -> bool {
-        let Some(mut batch) = self.seen(end).batch.take() else { return false };
-        let bytes = self.seen(end).notes.iter().rev().find_map(Note::sent).unwrap().unwrap();
-        batch.advance(bytes as u64);
-        if batch.unsent() == 0 {
-            return true;
-        }
-        self.push(end.at, Op::Send { socket: end.id, batch });
-        false
+    /// Waits until a batch has left, or failed to.
+    #[track_caller]
+    pub(crate) fn until_sent(&mut self, end: End) {
+        self.until(|world| world.seen(end).sending == Sending::Nothing);
     }
 
     /// Sends bytes from one end to the other, which is receiving.
@@ -326,7 +280,7 @@ impl<S: Stand> World<S> {
     pub(crate) fn carry(&mut self, from: End, to: End, bytes: &[u8]) {
         let before = self.seen(to).received.len();
         self.send(from, bytes);
-        self.until(|world| world.resume(from));
+        self.until_sent(from);
         self.until_received(to, before + bytes.len());
         assert_same(&self.seen(to).received[before..], bytes);
     }
@@ -369,13 +323,12 @@ impl<S: Stand> World<S> {
 
     /// Two ends of a connection that takes no more bytes from the first: a send is in flight.
     #[track_caller]
-    pub(crate) fn full_pair(&mut self, batch: impl Fn() -> Batch) -> (End, End) {
+    pub(crate) fn full_pair(&mut self, bytes: &[u8]) -> (End, End) {
         let address = self.stand.unix();
         let (ours, theirs) = self.pair_at(&address, SMALL);
-        self.send_batch(ours, batch());
-        self.until(|world| world.seen(ours).batch.take().is_some());
-        self.send_batch(ours, batch());
-        assert_eq!(self.poll(), 0, "the socket takes more than the first send has left");
+        self.send(ours, bytes);
+        self.until_quiet();
+        assert_eq!(self.seen(ours).sending, Sending::ToTheEnd, "there was no room for all");
         (ours, theirs)
     }
 
@@ -394,12 +347,17 @@ impl<S: Stand> World<S> {
         self.seen(end).story.hidden = Hidden::Reads;
     }
 
+    /// Leaves what a socket sends out of the trace.
+    pub(crate) fn hide_writes(&mut self, end: End) {
+        self.seen(end).story.hidden = Hidden::Writes;
+    }
+
     /// Closes every socket that is open, and sees that each of them says so.
     #[track_caller]
     pub(crate) fn close_all(&mut self) {
         let drivers = self.drivers.len();
         let is_open = |end: &End, seen: &Seen| {
-            end.at < drivers && !seen.is_given_away && !seen.has(&Note::Closed)
+            end.at < drivers && seen.life != Life::GivenAway && !seen.has(&Note::Closed)
         };
         let open: BTreeSet<_> = self
             .seen
@@ -415,62 +373,16 @@ impl<S: Stand> World<S> {
         self.drivers.iter().for_each(S::assert_sound);
     }
 
+    /// The last that was seen of some sockets, for a failure.
     fn notes(&self) -> BTreeMap<End, &[Note]> {
+        let last = |seen: &Seen| seen.notes.len().saturating_sub(8);
         self.seen
             .iter()
-            .map(|(end, seen)| (*end, &seen.notes[seen.notes.len().saturating_sub(8)..]))
+            .filter(|(_, seen)| !seen.has(&Note::Closed))
+            .map(|(end, seen)| (*end, &seen.notes[last(seen)..]))
+            .take(12)
             .collect()
     }
-}
-
-fn note(all: &mut BTreeMap<End, Seen>, at: usize, event: Event<'_>) {
-    let end = |id: SocketId| End { at, id };
-    let (socket, note) = match event {
-        Event::Accepted { listener, socket } => {
-            all.entry(end(socket)).or_default().story.origin = Origin::Accepted;
-            let listening = all.entry(end(listener)).or_default();
-            listening.story.accepted();
-            listening.accepted.push(end(socket));
-            (listener, Note::Accepted)
-        }
-        Event::AcceptStopped { listener, errno } => {
-            all.entry(end(listener)).or_default().story.accept_stopped(errno);
-            (listener, Note::AcceptStopped(errno))
-        }
-        Event::Connected { socket, outcome } => {
-            all.entry(end(socket)).or_default().story.connected(outcome);
-            (socket, Note::Connected(outcome))
-        }
-        Event::Received { socket, bytes } => {
-            assert!(!bytes.is_empty(), "an event without bytes");
-            let Seen { received, story, .. } = all.entry(end(socket)).or_default();
-            story.received(append(received, bytes));
-            (socket, Note::Bytes(bytes.len()))
-        }
-        Event::ReceiveStopped { socket, reason } => {
-            all.entry(end(socket)).or_default().story.stopped(reason);
-            (socket, Note::Stopped(reason))
-        }
-        Event::Sent { socket, outcome, batch } => {
-            let seen = all.entry(end(socket)).or_default();
-            seen.story.sent(outcome);
-            assert!(seen.batch.replace(batch).is_none(), "two batches in flight");
-            (socket, Note::Sent(outcome))
-        }
-        Event::Closed { socket } => {
-            all.entry(end(socket)).or_default().story.closed();
-            (socket, Note::Closed)
-        }
-    };
-    let seen = all.entry(end(socket)).or_default();
-    assert!(!seen.has(&Note::Closed), "{socket:?} is closed, yet {note:?}");
-    seen.notes.push(note);
-}
-
-fn append(all: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {
-    let from = all.len();
-    all.extend_from_slice(bytes);
-    from..all.len()
 }
 
 pub(crate) fn batch(bytes: &[u8]) -> Batch {
@@ -497,13 +409,6 @@ pub(crate) fn assert_same(got: &[u8], expected: &[u8]) {
         assert_eq!(got.len(), expected.len(), "the length");
     }
 }
-
-/// How long one sleep lasts at most, alone and among several drivers.
-const PARK: Duration = Duration::from_secs(1);
-const GLANCE: Duration = Duration::from_millis(1);
-
-/// Long enough for the kernel to hand on what it has.
-const MOMENT: Duration = Duration::from_millis(20);
 
 /// How long nothing may happen. Only a test that fails ever waits for that.
 const PATIENCE: Duration = Duration::from_mins(2);

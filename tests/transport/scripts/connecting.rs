@@ -6,8 +6,9 @@ use rustix::io::Errno;
 use ztransport::driver::{Driver, SocketSetup};
 use ztransport::socket::{SocketAddress, SocketBuffers, Watch};
 
+use crate::seen::{END_OF_STREAM, Note};
 use crate::stand::{Size, Stand};
-use crate::world::{END_OF_STREAM, Note, World};
+use crate::world::World;
 
 #[track_caller]
 fn outcome<S: Stand>(world: &mut World<S>, address: SocketAddress) -> Result<(), Errno> {

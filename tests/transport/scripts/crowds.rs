@@ -2,8 +2,9 @@
 
 use ztransport::socket::SocketBuffers;
 
+use crate::seen::{END_OF_STREAM, End, Note, PAUSED};
 use crate::stand::{Size, Stand};
-use crate::world::{END_OF_STREAM, End, Note, PAUSED, SMALL, World, assert_same, pattern};
+use crate::world::{SMALL, World, assert_same, pattern};
 
 /// Connections between two drivers. The accepting ends second.
 fn crowd<S: Stand>(world: &mut World<S>, pairs: u32, size: Size) -> Vec<(End, End)> {
@@ -25,11 +26,13 @@ fn crowd<S: Stand>(world: &mut World<S>, pairs: u32, size: Size) -> Vec<(End, En
     for (number, end) in (0_u32..).zip(&dialed) {
         world.send(*end, &number.to_le_bytes());
     }
-    world.until(|world| dialed.iter().all(|end| world.resume(*end) || is_sent(world, *end)));
     for end in &accepted {
         world.receive(*end);
     }
     world.until(|world| accepted.iter().all(|end| world.seen(*end).received.len() == 4));
+    for end in &dialed {
+        world.until_sent(*end);
+    }
     let mut ordered: Vec<_> = accepted
         .into_iter()
         .map(|end| {
@@ -43,18 +46,16 @@ fn crowd<S: Stand>(world: &mut World<S>, pairs: u32, size: Size) -> Vec<(End, En
     dialed.into_iter().zip(ordered.into_iter().map(|(_, end)| end)).collect()
 }
 
-fn is_sent<S: Stand>(world: &mut World<S>, end: End) -> bool {
-    world.seen(end).has(&Note::Sent(Ok(4)))
+/// As many as the network is good for.
+fn large_crowd<S: Stand>(world: &mut World<S>) -> Vec<(End, End)> {
+    let pairs = world.scale.crowd;
+    crowd(world, pairs, Size { sockets_max: pairs + 1, buffers: 64 })
 }
-
-const CROWD: u32 = 200;
-
-const ROOMY: Size = Size { sockets_max: CROWD + 1, buffers: 64 };
 
 pub(crate) fn many_sockets_are_served_at_once_and_each_gets_its_own<S: Stand>(
     world: &mut World<S>,
 ) {
-    let pairs = crowd(world, CROWD, ROOMY);
+    let pairs = large_crowd(world);
     for (ours, theirs) in &pairs {
         world.receive(*ours);
         let echo = world.seen(*theirs).received.clone();
@@ -64,12 +65,15 @@ pub(crate) fn many_sockets_are_served_at_once_and_each_gets_its_own<S: Stand>(
     for (number, (ours, _)) in (0_u32..).zip(&pairs) {
         assert_eq!(world.seen(*ours).received, number.to_le_bytes(), "its own number");
     }
+    for (_, theirs) in &pairs {
+        world.until_sent(*theirs);
+    }
 }
 
 pub(crate) fn many_sockets_are_closed_at_once_and_each_peer_reads_to_the_end<S: Stand>(
     world: &mut World<S>,
 ) {
-    let pairs = crowd(world, CROWD, ROOMY);
+    let pairs = large_crowd(world);
     for (ours, _) in &pairs {
         world.receive(*ours);
     }
@@ -82,7 +86,7 @@ pub(crate) fn many_sockets_are_closed_at_once_and_each_peer_reads_to_the_end<S: 
 }
 
 pub(crate) fn many_sockets_are_paused_at_once_and_armed_again<S: Stand>(world: &mut World<S>) {
-    let pairs = crowd(world, CROWD, ROOMY);
+    let pairs = large_crowd(world);
     for round in 1..=3_usize {
         for (_, theirs) in &pairs {
             world.pause(*theirs);
@@ -97,7 +101,6 @@ pub(crate) fn many_sockets_are_paused_at_once_and_armed_again<S: Stand>(world: &
         world.poll();
     }
     for (ours, theirs) in &pairs[..4] {
-        world.seen(*ours).batch = None;
         world.carry(*ours, *theirs, b"awake");
     }
 }
@@ -106,19 +109,16 @@ pub(crate) fn many_sockets_that_share_two_buffers_all_get_everything<S: Stand>(
     world: &mut World<S>,
 ) {
     let pairs = crowd(world, 8, Size { sockets_max: 16, buffers: 2 });
-    let bytes = pattern(100_000);
+    let bytes = pattern(world.scale.bulk / 8);
     for (ours, _) in &pairs {
-        world.seen(*ours).batch = None;
         world.send(*ours, &bytes);
     }
     world.until(|world| {
-        for (ours, _) in &pairs {
-            world.resume(*ours);
-        }
         let whole = bytes.len() + 4;
         pairs.iter().all(|(_, theirs)| world.seen(*theirs).received.len() == whole)
     });
-    for (_, theirs) in &pairs {
+    for (ours, theirs) in &pairs {
+        world.until_sent(*ours);
         assert_same(&world.seen(*theirs).received[4..], &bytes);
     }
 }
@@ -131,20 +131,15 @@ pub(crate) fn a_flood_on_one_socket_does_not_keep_another_from_being_heard<S: St
     for end in [flooded, asking, asked] {
         world.receive(end);
     }
-    let bytes = pattern(1 << 20);
+    let bytes = pattern(world.scale.bulk);
     world.send(flooding, &bytes);
     for number in 0..20_u32 {
         let before = world.seen(asked).received.len();
         world.send(asking, &number.to_le_bytes());
-        world.until(|world| {
-            world.resume(flooding);
-            world.seen(asked).received.len() == before + 4
-        });
-        world.until(|world| world.seen(asking).batch.take().is_some());
+        world.until_received(asked, before + 4);
+        world.until_sent(asking);
     }
-    world.until(|world| {
-        world.resume(flooding);
-        world.seen(flooded).received.len() == bytes.len()
-    });
+    world.until_received(flooded, bytes.len());
+    world.until_sent(flooding);
     assert_same(&world.seen(flooded).received, &bytes);
 }

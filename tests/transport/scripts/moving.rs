@@ -3,8 +3,9 @@
 use ztransport::op::Op;
 use ztransport::socket::SocketBuffers;
 
+use crate::seen::{END_OF_STREAM, Note, PAUSED};
 use crate::stand::{Size, Stand};
-use crate::world::{END_OF_STREAM, Note, PAUSED, World, batch, pattern};
+use crate::world::{World, pattern};
 
 pub(crate) fn a_released_socket_brings_the_bytes_that_wait_in_it<S: Stand>(world: &mut World<S>) {
     let other = world.add_sized(Size::default());
@@ -14,7 +15,7 @@ pub(crate) fn a_released_socket_brings_the_bytes_that_wait_in_it<S: Stand>(world
     world.pause(theirs);
     world.until_noted(theirs, &PAUSED);
     world.send(ours, b", and what I want");
-    world.until(|world| world.resume(ours));
+    world.until_sent(ours);
     let socket = world.release(theirs).unwrap();
     let moved = world.adopt(other, socket);
     world.receive(moved);
@@ -32,7 +33,7 @@ pub(crate) fn a_socket_with_something_in_flight_is_not_released<S: Stand>(world:
     assert!(world.release(theirs).is_none(), "it receives");
     world.pause(theirs);
     world.until_noted(theirs, &PAUSED);
-    let (full, _reader) = world.full_pair(|| batch(&pattern(1 << 20)));
+    let (full, _reader) = world.full_pair(&pattern(world.scale.bulk));
     assert!(world.release(full).is_none(), "it sends");
     let address = world.stand.tcp();
     let (listener, _) = world.listen(0, &address, SocketBuffers::default());

@@ -3,6 +3,7 @@
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
 use core::net::{Ipv4Addr, SocketAddrV4};
+use core::time::Duration;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -10,10 +11,11 @@ use tempfile::TempDir;
 use zcore::Instant;
 use ztransport::clock::{Clock, MonotonicClock};
 use ztransport::driver::Driver;
+use ztransport::epoll::{Epoll, EpollOptions};
 use ztransport::socket::{self, SocketAddress, SocketBuffers};
 use ztransport::uring::{Uring, UringOptions};
 
-use super::{Kernel, Size, Stand};
+use super::{Kernel, Rest, Scale, Size, Stand};
 
 /// The sockets of this machine.
 pub(crate) struct Machine<D> {
@@ -58,10 +60,27 @@ impl Built for Uring {
     }
 }
 
+impl Built for Epoll {
+    const NAME: &'static str = "epoll";
+
+    fn missing() -> Option<String> {
+        None
+    }
+
+    /// It has one buffer, and never runs out of it.
+    fn build(Size { sockets_max, buffers: _ }: Size) -> Self {
+        Self::new(EpollOptions { sockets_max }).unwrap()
+    }
+
+    fn assert_sound(&self) {}
+}
+
 impl<D: Built> Stand for Machine<D> {
     type Driver = D;
 
     const NAME: &'static str = D::NAME;
+
+    const SCALE: Scale = Scale::LARGE;
 
     fn missing() -> Option<String> {
         D::missing()
@@ -115,12 +134,43 @@ impl<D: Built> Stand for Machine<D> {
         MonotonicClock.now()
     }
 
+    fn park(&self, driver: &mut D, longest: Duration) {
+        driver.park(Some(longest)).unwrap();
+    }
+
+    /// Several take turns, so none may sleep for long.
+    fn rest(&self, drivers: &mut [D]) -> Rest {
+        let park = if drivers.len() > 1 { GLANCE } else { PARK };
+        for driver in drivers {
+            if driver.is_ready() {
+                return Rest::Awake;
+            }
+            driver.park(Some(park)).unwrap();
+        }
+        Rest::Slept(park)
+    }
+
+    fn pass_a_moment(&self, driver: &mut D) {
+        driver.park(Some(MOMENT)).unwrap();
+    }
+
+    fn is_quiet(&self, driver: &D) -> bool {
+        !driver.is_ready()
+    }
+
     fn assert_sound(driver: &D) {
         driver.assert_sound();
     }
 }
 
 impl<D: Built> Kernel for Machine<D> {}
+
+/// How long one sleep lasts at most, alone and among several drivers.
+const PARK: Duration = Duration::from_secs(1);
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// Long enough for the kernel to hand on what it has.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// A port that the kernel chooses.
 const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);

@@ -1,14 +1,17 @@
 //! Where a script is played: a kind of driver, and the network that its drivers share.
 
 mod kernel;
+mod sim;
 
 use core::panic::AssertUnwindSafe;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{catch_unwind, resume_unwind};
 
+use core::time::Duration;
 use zcore::Instant;
 use ztransport::driver::Driver;
+use ztransport::epoll::Epoll;
 use ztransport::socket::{SocketAddress, SocketBuffers};
 use ztransport::uring::Uring;
 
@@ -18,12 +21,20 @@ use crate::world::World;
 /// Real sockets under `io_uring`.
 pub(crate) type UringStand = kernel::Machine<Uring>;
 
+/// Real sockets under epoll.
+pub(crate) type EpollStand = kernel::Machine<Epoll>;
+
+pub(crate) use sim::{CALM, SimStand};
+
 /// A kind of driver, and the network that all drivers of one run share.
 pub(crate) trait Stand: Sized {
     type Driver: Driver;
 
     /// As tests are named.
     const NAME: &'static str;
+
+    /// How much it can be given in a test.
+    const SCALE: Scale;
 
     /// Why there is none of it on this machine.
     fn missing() -> Option<String>;
@@ -54,8 +65,30 @@ pub(crate) trait Stand: Sized {
     /// The time by which a driver sleeps.
     fn now(&self) -> Instant;
 
+    /// Lets a driver sleep.
+    fn park(&self, driver: &mut Self::Driver, longest: Duration);
+
+    /// Lets all drivers sleep, because a poll of each has brought nothing.
+    fn rest(&self, drivers: &mut [Self::Driver]) -> Rest;
+
+    /// Long enough for the network to hand on what it has.
+    fn pass_a_moment(&self, driver: &mut Self::Driver);
+
+    /// Whether nothing is under way, as far as that can be known.
+    fn is_quiet(&self, driver: &Self::Driver) -> bool;
+
     /// What else can be said about a driver that has closed all its sockets.
     fn assert_sound(driver: &Self::Driver);
+}
+
+/// What came of a rest.
+pub(crate) enum Rest {
+    /// Nobody slept: there is more to do.
+    Awake,
+    /// All slept, at most for so long.
+    Slept(Duration),
+    /// There is nothing that could end it.
+    ForEver,
 }
 
 /// What the drivers of a stand hand each other.
@@ -76,6 +109,23 @@ impl Default for Size {
     fn default() -> Self {
         Self { sockets_max: 64, buffers: 64 }
     }
+}
+
+/// How much a script sends, and over how many connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Bytes that do not fit into small buffers.
+    pub(crate) bulk: usize,
+    /// Connections at once.
+    pub(crate) crowd: u32,
+}
+
+impl Scale {
+    /// As much as takes a kernel a moment.
+    const LARGE: Self = Self { bulk: 2 << 20, crowd: 200 };
+
+    /// As little as does it, for networks that are played many times.
+    pub(crate) const SMALL: Self = Self { bulk: 256 << 10, crowd: 24 };
 }
 
 /// A script, and its test.
@@ -100,7 +150,7 @@ pub(crate) fn run<S: Stand>(script: &Script<S>) {
         let mut calm: Option<Trace> = None;
         for seed in S::seeds() {
             let played = catch_unwind(AssertUnwindSafe(|| {
-                let trace = play(script, seed);
+                let trace = play(script, seed, S::SCALE);
                 if let Some(calm) = &calm {
                     calm.assert_same(&trace, "without faults", "with this seed");
                 }
@@ -119,9 +169,10 @@ pub(crate) fn run<S: Stand>(script: &Script<S>) {
 }
 
 /// Plays a script on one network, up to the point where every socket is closed.
-pub(crate) fn play<S: Stand>(script: &Script<S>, seed: u64) -> Trace {
+pub(crate) fn play<S: Stand>(script: &Script<S>, seed: u64, scale: Scale) -> Trace {
     let driver = |stand: &S| stand.driver(Size::default());
     let mut world = World::new(script.name(), S::new(seed), driver);
+    world.scale = scale;
     (script.play)(&mut world);
     let trace = world.trace();
     world.close_all();

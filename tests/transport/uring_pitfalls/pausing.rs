@@ -6,7 +6,8 @@ use ztransport::driver::Driver;
 use ztransport::socket::SocketBuffers;
 
 use super::{DEFAULT, on_ring};
-use crate::world::{PAUSED, assert_same, pattern};
+use crate::seen::PAUSED;
+use crate::world::{assert_same, pattern};
 
 #[test]
 fn cancel_race_is_met_and_bytes_that_arrive_meanwhile_are_told_before_the_pause() {

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use ztransport::uring::UringOptions;
 
 use super::{Ring, on_ring};
-use crate::world::{End, Note, PAUSED};
+use crate::seen::{End, Note, PAUSED};
 
 /// As many connections as may be in flight at once, of which a ring takes 64 at a time.
 const CROWD: u32 = 2_000;

@@ -11,8 +11,9 @@ use zcore::ByteCount;
 use ztransport::driver::Driver;
 use ztransport::socket::{self, SocketAddress, SocketBuffers};
 
+use crate::seen::Note;
 use crate::stand::Kernel;
-use crate::world::{Note, World};
+use crate::world::World;
 
 pub(crate) fn an_accepted_connection_is_set_up_as_was_asked_and_ends_with_an_exec<S: Kernel>(
     world: &mut World<S>,
@@ -78,7 +79,7 @@ pub(crate) fn connect_timeout_is_the_callers_and_closing_ends_the_attempt<S: Ker
     let (_deaf, address, _taken) = deaf();
     let connecting = world.open(0, &address, SocketBuffers::default());
     world.connect(connecting, address);
-    world.until_quiet(|_| {});
+    world.until_quiet();
     assert!(world.seen(connecting).notes.is_empty(), "nobody answers");
     world.close_and_wait(connecting);
     assert_eq!(world.seen(connecting).notes, [Note::Closed], "and it was not connected");

@@ -45,15 +45,14 @@ pub(crate) fn a_dropped_driver_frees_what_was_in_flight_and_closes_its_sockets<S
     let (full, mut full_peer) = UnixStream::pair().unwrap();
     let full = world.adopt(0, full.into());
     world.send_batch(full, counted());
-    world.until(|world| world.seen(full).batch.take().is_some());
-    world.send_batch(full, counted());
+    world.until_quiet();
     let (receiving, mut quiet) = world.connection(SMALL);
     world.receive(receiving);
     world.tcp_listener();
     world.poll();
-    assert_eq!(freed.load(Ordering::Relaxed), 1, "the second is in flight");
+    assert_eq!(freed.load(Ordering::Relaxed), 0, "it is in flight");
     drop(world.take_driver());
-    assert_eq!(freed.load(Ordering::Relaxed), 2, "freed, not leaked");
+    assert_eq!(freed.load(Ordering::Relaxed), 1, "freed, not leaked");
     assert_eq!(quiet.read(&mut [0; 8]).unwrap(), 0, "the socket is closed");
     // What arrives now must not land in memory that somebody else owns.
     let late = quiet.write(&[0xff; 1_000]);
@@ -61,7 +60,7 @@ pub(crate) fn a_dropped_driver_frees_what_was_in_flight_and_closes_its_sockets<S
     let end = full_peer.read_to_end(&mut rest);
     let expected = pattern(rest.len());
     assert!(
-        rest.len() < 16 << 20 && rest.starts_with(&expected[..1_000]),
+        rest.len() < 8 << 20 && rest.starts_with(&expected[..1_000]),
         "cut short ({late:?}, {end:?})"
     );
 }

@@ -11,8 +11,9 @@ use std::os::fd::OwnedFd;
 
 use ztransport::socket::{self, SocketAddress, SocketBuffers};
 
+use crate::seen::End;
 use crate::stand::Kernel;
-use crate::world::{End, World};
+use crate::world::World;
 
 impl<S: Kernel> World<S> {
     /// An adopted socket and the other end of its connection, outside of the driver.

@@ -8,8 +8,9 @@ use core::time::Duration;
 use ztransport::event::ReceiveStop;
 use ztransport::socket::SocketBuffers;
 
+use crate::seen::{END_OF_STREAM, Note};
 use crate::stand::Kernel;
-use crate::world::{END_OF_STREAM, Note, World, assert_same, pattern};
+use crate::world::{World, assert_same, pattern};
 
 pub(crate) fn a_reset_ends_the_receive_and_every_send_after_it<S: Kernel>(world: &mut World<S>) {
     let (ours, peer) = world.connection(SocketBuffers::default());
@@ -25,7 +26,7 @@ pub(crate) fn a_reset_ends_the_receive_and_every_send_after_it<S: Kernel>(world:
         "{notes:?} is a failure and nothing else"
     );
     world.send(ours, b"anybody?");
-    world.until(|world| world.seen(ours).batch.is_some());
+    world.until_sent(ours);
     let last = world.seen(ours).notes.last();
     assert!(matches!(last, Some(Note::Sent(Err(_)))), "{last:?} is a failure");
 }
@@ -58,7 +59,7 @@ pub(crate) fn recv_cancel_loss_does_not_happen_whatever_a_peer_writes_meanwhile<
         world.poll();
         peer.write_all(chunk).unwrap();
         world.pause(ours);
-        world.until(|world| world.seen(ours).notes.last() == Some(&crate::world::PAUSED));
+        world.until(|world| world.seen(ours).notes.last() == Some(&crate::seen::PAUSED));
         world.seen(ours).notes.clear();
     }
     world.receive(ours);

@@ -16,8 +16,19 @@ const FOREVER: Duration = Duration::from_mins(1);
 /// Parks for up to a minute. Whether something ended it before half of that.
 fn ends<S: Kernel>(world: &mut World<S>) -> bool {
     let start = world.now();
-    world.driver().park(Some(FOREVER)).unwrap();
+    world.park(FOREVER);
     world.now().since(start) < FOREVER / 2
+}
+
+pub(crate) fn a_wake_that_a_poll_has_taken_in_still_ends_the_next_park<S: Kernel>(
+    world: &mut World<S>,
+) {
+    world.poll();
+    world.driver().waker().wake();
+    while world.driver().is_ready() {
+        world.poll();
+    }
+    assert!(ends(world), "the wake was lost");
 }
 
 pub(crate) fn another_thread_ends_a_park_again_and_again<S: Kernel>(world: &mut World<S>) {
@@ -39,7 +50,7 @@ pub(crate) fn bytes_end_a_park<S: Kernel>(world: &mut World<S>) {
     world.poll();
     let writer = thread::spawn(move || peer.write_all(b"x").map(|()| peer).unwrap());
     assert!(ends(world), "bytes came");
-    drop(writer.join().unwrap());
+    let _peer = writer.join().unwrap();
     world.until_received(ours, 1);
 }
 
