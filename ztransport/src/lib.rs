@@ -30,6 +30,8 @@ pub mod sim;
 mod slots;
 pub mod socket;
 pub mod token;
+#[cfg(feature = "tokio_uring")]
+pub mod tokio_uring;
 #[expect(unsafe_code, reason = "the only module that talks to io_uring")]
 pub mod uring;
 mod wait_space;

@@ -310,10 +310,16 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         }
     }
 
+    /// For the loops that wait in another way than by [`Driver::park`].
+    #[cfg(feature = "tokio_uring")]
+    pub(crate) const fn driver(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
     /// Publishes that the shard sleeps, and says how long it may; `None` if it must not. The deadline
     /// is published first and read again afterwards, so that an earlier one which comes in between
     /// is not slept through.
-    fn lie_down(&mut self) -> Option<Nap> {
+    pub(crate) fn lie_down(&mut self) -> Option<Nap> {
         let now = self.clock.now();
         let latest = now.saturating_add(SLEEP_MAX);
         let deadline = self.connections.next_deadline().unwrap_or(latest).min(latest);
@@ -325,16 +331,17 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         Some(Nap { longest: self.clock.sleep_for(now, deadline) })
     }
 
-    fn wake_up(&self) {
+    /// Publishes that the shard is awake.
+    pub(crate) fn wake_up(&self) {
         self.bell.wake_up();
     }
 }
 
 /// A sleep that a shard may take.
 #[derive(Clone, Copy, Debug)]
-struct Nap {
+pub(crate) struct Nap {
     /// `None` for as long as nothing happens.
-    longest: Option<Duration>,
+    pub(crate) longest: Option<Duration>,
 }
 
 impl<D: Driver, I: Ingress> Drop for Shard<D, I> {

@@ -14,6 +14,8 @@ mod buffers;
 mod complete;
 pub mod limits;
 mod ring;
+#[cfg(feature = "tokio_uring")]
+mod signal;
 mod start;
 mod table;
 mod token;

@@ -7,6 +7,8 @@ use core::marker::PhantomData;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
+#[cfg(feature = "tokio_uring")]
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
@@ -97,6 +99,12 @@ impl Ring {
 
     pub(super) fn unregister(&self, group: u16) -> io::Result<()> {
         self.io.submitter().unregister_buf_ring(group)
+    }
+
+    /// Has the kernel signal an eventfd for each completion.
+    #[cfg(feature = "tokio_uring")]
+    pub(super) fn signal(&self, eventfd: &OwnedFd) -> io::Result<()> {
+        self.io.submitter().register_eventfd(eventfd.as_raw_fd())
     }
 
     /// Queues an operation. A full queue is handed over in place, so there always is room, for
