@@ -15,6 +15,10 @@
 //!
 //! No function turns one into the other (B-07).
 //!
+//! Beside them stands what two nodes know of each other from one connection to the next:
+//! [`Acquaintance`] says which connection they use, [`Given`] and [`Claims`] what of the last one
+//! arrived.
+//!
 //! # Invariants worth naming
 //!
 //! * Accounted bytes never exceed the larger of the mark and one record, plus the control records
@@ -35,6 +39,7 @@
 #![warn(clippy::as_conversions, clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 mod account;
+mod acquaintance;
 mod charge;
 mod deadlines;
 mod job_queue;
@@ -42,6 +47,7 @@ pub mod limits;
 mod outcome;
 mod pressure;
 mod receive_queue;
+mod resume;
 mod send_queue;
 mod time;
 mod units;
@@ -49,6 +55,7 @@ mod waiters;
 pub mod wire;
 
 pub use account::{Account, HighWaterMark};
+pub use acquaintance::{Acquaintance, Order, Ruling, Speaker, Standing, rule_on_dial};
 pub use charge::Charge;
 pub use deadlines::{DeadlineSlot, Deadlines};
 pub use job_queue::{
@@ -58,6 +65,7 @@ pub use job_queue::{
 pub use outcome::{Certainty, Progress, ProgressEvent, Stage, Verdict};
 pub use pressure::{Pressure, PressureMarks, Thresholds, ThresholdsError};
 pub use receive_queue::{Arrival, Flow, ReceiveCounts, ReceiveQueue};
+pub use resume::{Claims, Given, Settlement, Statement, Tally};
 pub use send_queue::{Effect, Effects, Ending, QueueId, SendQueue, Submission};
 pub use time::{Instant, Timeout, TimeoutOutOfRange};
 pub use units::ByteCount;

@@ -65,6 +65,12 @@ pub const PERMIT_LIMIT_MAX: u32 = 2_147_483_647;
 /// that a shard hangs with the permit.
 pub const GRANT_TTL: Duration = Duration::from_millis(10);
 
+/// Earlier runs of a peer's process that are remembered, so that a late hello of one of them does not
+/// end the pair of a later one.
+///
+/// Chosen arbitrarily: a hello that is late by this many restarts is not to be expected.
+pub const FORMER_RUNS: usize = 4;
+
 const _: () = {
     assert!(RECORD_HEAD_MAX < CONTROL_RECORD_MAX, "a record's head must fit a control record");
     assert!(

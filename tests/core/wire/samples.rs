@@ -57,6 +57,7 @@ pub(crate) fn hellos() -> Vec<Hello> {
         incarnation: 0x1516_1718_191a_1b1c,
         last_generation: 0x1112_1313,
         claimed: 0x1d1e_1f20_2122_2324,
+        claimed_requests: 0x2728_292a_2b2c_2d2e,
         max_message_size: 16 << 20,
         outstanding_max: 16_384,
         node: Label::new("node-1.example").unwrap(),

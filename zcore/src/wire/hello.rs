@@ -9,6 +9,10 @@ use super::layout::{first_nonzero, get, put};
 /// The length of a hello, in every version of the protocol.
 pub const HELLO_BYTES: usize = 256;
 
+/// How much of a hello stands in its place in every version of the protocol: magic, version, and
+/// what a refusal echoes.
+pub const HELLO_START_BYTES: usize = 32;
+
 /// What a hello begins with.
 pub const MAGIC: [u8; 4] = *b"ZLNK";
 
@@ -32,7 +36,8 @@ const OUTSTANDING_AT: usize = 56;
 const RESERVED_AT: usize = 60;
 const NODE_AT: usize = 64;
 const TOPOLOGY_AT: usize = 128;
-const TAIL_AT: usize = 192;
+const CLAIMED_REQUESTS_AT: usize = 192;
+const TAIL_AT: usize = 200;
 
 /// Names a pair: 128 random bits that the dialer draws.
 ///
@@ -77,10 +82,13 @@ pub struct Hello {
     pub generation: u32,
     /// Names this run of the sender's process: random, drawn at its start.
     pub incarnation: u64,
-    /// The generation that `claimed` is about; 0 if there was none.
+    /// The generation that `claimed` is about; 0 if there was none. In a refusal of a stale
+    /// generation, the one that it was compared with.
     pub last_generation: u32,
-    /// Messages and requests that the sender took in `last_generation` (D-25).
+    /// Messages, requests among them, that the sender took in `last_generation` (D-25).
     pub claimed: u64,
+    /// How many of them were requests.
+    pub claimed_requests: u64,
     /// Payload plus metadata of one message that the sender takes (D-06).
     pub max_message_size: u32,
     /// Unanswered requests that the sender takes (D-15).
@@ -115,7 +123,22 @@ impl Hello {
         put::<OUTSTANDING_AT, _, _>(&mut out, self.outstanding_max.to_le_bytes());
         put::<NODE_AT, _, _>(&mut out, self.node.to_field());
         put::<TOPOLOGY_AT, _, _>(&mut out, self.topology.to_field());
+        put::<CLAIMED_REQUESTS_AT, _, _>(&mut out, self.claimed_requests.to_le_bytes());
         out
+    }
+
+    /// Checks the first bytes of a hello, however few are there: whoever does not speak this
+    /// protocol need not be waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`HelloError::Magic`] or [`HelloError::Version`], as soon as no further byte can help.
+    pub fn check_start(bytes: &[u8]) -> Result<(), HelloError> {
+        if bytes.iter().zip(&MAGIC).any(|(byte, wanted)| byte != wanted) {
+            return Err(HelloError::Magic);
+        }
+        let Some(start) = bytes.first_chunk::<{ VERSION_AT + 2 }>() else { return Ok(()) };
+        check_version(u16::from_le_bytes(get::<VERSION_AT, _, _>(start)))
     }
 
     /// The hello that `bytes` are.
@@ -125,13 +148,7 @@ impl Hello {
     /// [`HelloError`] for the first field that is wrong. Magic and version come before all others:
     /// nothing is read from a hello of another version.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self, HelloError> {
-        if get::<MAGIC_AT, _, _>(bytes) != MAGIC {
-            return Err(HelloError::Magic);
-        }
-        let version = u16::from_le_bytes(get::<VERSION_AT, _, _>(bytes));
-        if version != VERSION {
-            return Err(HelloError::Version { version });
-        }
+        Self::check_start(bytes)?;
         let [code] = get::<LANE_AT, _, _>(bytes);
         let lane = Lane::from_code(code).ok_or(HelloError::Lane { code })?;
         let [code] = get::<ROLE_AT, _, _>(bytes);
@@ -156,6 +173,7 @@ impl Hello {
             incarnation: u64::from_le_bytes(get::<INCARNATION_AT, _, _>(bytes)),
             last_generation: u32::from_le_bytes(get::<LAST_GENERATION_AT, _, _>(bytes)),
             claimed: u64::from_le_bytes(get::<CLAIMED_AT, _, _>(bytes)),
+            claimed_requests: u64::from_le_bytes(get::<CLAIMED_REQUESTS_AT, _, _>(bytes)),
             max_message_size: u32::from_le_bytes(get::<MESSAGE_SIZE_AT, _, _>(bytes)),
             outstanding_max: u32::from_le_bytes(get::<OUTSTANDING_AT, _, _>(bytes)),
             node: Label::from_field(&node).map_err(HelloError::Node)?,
@@ -163,28 +181,33 @@ impl Hello {
         })
     }
 
-    /// What a refusal of a hello needs that [`Hello::decode`] turned down.
+    /// What a refusal of a hello needs that [`Hello::decode`] turned down, or [`Hello::check_start`].
     ///
-    /// Only pair and generation are taken from `bytes`, to be echoed and for nothing else: they
+    /// Only pair and generation are taken from its start, to be echoed and for nothing else: they
     /// stay in their place in every version. Everything else stands for the side that answers.
-    pub const fn answerable(bytes: &[u8; HELLO_BYTES], lane: Lane, node: Label) -> Self {
+    pub const fn answerable(start: &[u8; HELLO_START_BYTES], lane: Lane, node: Label) -> Self {
         Self {
             role: Role::Dial,
             refusal: None,
             lane,
             topology_kind: TopologyKind::RouteMesh,
             shard: 0,
-            pair: PairId(u128::from_le_bytes(get::<PAIR_AT, _, _>(bytes))),
-            generation: u32::from_le_bytes(get::<GENERATION_AT, _, _>(bytes)),
+            pair: PairId(u128::from_le_bytes(get::<PAIR_AT, _, _>(start))),
+            generation: u32::from_le_bytes(get::<GENERATION_AT, _, _>(start)),
             incarnation: 0,
             last_generation: 0,
             claimed: 0,
+            claimed_requests: 0,
             max_message_size: 0,
             outstanding_max: 0,
             node,
             topology: node,
         }
     }
+}
+
+const fn check_version(version: u16) -> Result<(), HelloError> {
+    if version == VERSION { Ok(()) } else { Err(HelloError::Version { version }) }
 }
 
 fn read_refusal(role: Role, code: u8) -> Result<Option<Refusal>, HelloError> {
@@ -206,7 +229,9 @@ const _: () = {
     assert!(PAIR_AT + 16 == INCARNATION_AT, "no gap before the incarnation");
     assert!(RESERVED_AT + 4 == NODE_AT, "no gap before the node");
     assert!(NODE_AT + LABEL_BYTES == TOPOLOGY_AT, "no gap before the topology");
-    assert!(TOPOLOGY_AT + LABEL_BYTES == TAIL_AT, "no gap before the tail");
+    assert!(TOPOLOGY_AT + LABEL_BYTES == CLAIMED_REQUESTS_AT, "no gap before the requests");
+    assert!(CLAIMED_REQUESTS_AT + 8 == TAIL_AT, "no gap before the tail");
+    assert!(PAIR_AT + 16 == HELLO_START_BYTES, "what is echoed lies in the start");
 };
 
 /// Bytes that are no hello of this version.

@@ -35,7 +35,7 @@
 //! | 12 | 4 | generation |
 //! | 16 | 16 | pair id: 128 random bits |
 //! | 32 | 8 | incarnation: random, drawn when the sender's process started |
-//! | 40 | 8 | claimed: how many records the sender took in `last generation` |
+//! | 40 | 8 | claimed: how many messages and requests the sender took in `last generation` |
 //! | 48 | 4 | last generation: the one before, as far as the sender knows; 0 for none |
 //! | 52 | 4 | the most bytes of payload plus metadata of one message that the sender takes |
 //! | 56 | 4 | the most unanswered requests that the sender takes |
@@ -44,19 +44,22 @@
 //! | 65 | 63 | node id, padded with 0 |
 //! | 128 | 1 | length of the topology's name, 1 to 63 |
 //! | 129 | 63 | topology's name, padded with 0 |
-//! | 192 | 64 | reserved, 0 |
+//! | 192 | 8 | claimed requests: how many of `claimed` were requests |
+//! | 200 | 56 | reserved, 0 |
 //!
 //! Names consist of `A-Z a-z 0-9 . _ -`.
 //!
 //! The order of events (D-17):
 //!
-//! 1. The *dialer* connects, draws a pair id, adds one to its last generation with this node, and
-//!    sends a hello with role dial and lane Application. Its shard field is 0.
-//! 2. The *acceptor* answers with role accept, the same lane, pair id and generation, its own node
-//!    id and limits, and the number of the shard that will own the pair. The number means something
-//!    to the acceptor alone.
-//! 3. The dialer connects a second time and sends the same hello with lane Completion and the shard
-//!    that it was told.
+//! 1. The *dialer* connects, draws a pair id, adds one to the highest generation that it has used
+//!    with this node, in a dial or a pair, and sends a hello with role dial and lane Application. Its
+//!    shard field is 0.
+//! 2. The *acceptor* answers with role accept, the same lane and pair id, its own node id and limits,
+//!    and the number of the shard that will own the pair. The number means something to the acceptor
+//!    alone. The generation of its answer is that of the pair: the dialer's, or one more than the
+//!    highest that the acceptor has used with this node if that is more. It must not be less.
+//! 3. The dialer connects a second time and sends the same hello with lane Completion, the shard
+//!    that it was told and the generation of the pair.
 //! 4. The acceptor answers it likewise. Now both may send records, on both lanes. Neither may send
 //!    one before.
 //!
@@ -72,18 +75,36 @@
 //! | 4 | pair has this connection | 10 | wrong role |
 //! | 5 | too many peers | | |
 //!
-//! If two nodes dial each other at the same time, the pair that the node with the smaller id dialed
-//! stays; ids compare byte by byte.
+//! **Which pair stays.** There is one pair between two nodes. What an acceptor does about a hello
+//! with lane Application depends on what there is already, and on the run of the other's process,
+//! which the incarnation names:
+//!
+//! | what there is | the run of the last pair, with a generation not above all heard from it | the run of an earlier pair | the run of the last pair, with another generation | a run without a pair |
+//! |---|---|---|---|---|
+//! | nothing, or an own dial that has not said hello | refuse with 9 | accept | accept | accept |
+//! | an own dial without an answer, and the smaller node id | refuse with 9 | refuse with 8 | refuse with 8 | refuse with 8 |
+//! | an own dial without an answer, and the larger node id | refuse with 9 | accept | accept | accept |
+//! | a pair that was accepted or answered | refuse with 9 | refuse with 9 | accept | accept, and end the pair at step 4 |
+//!
+//! Node ids compare byte by byte. To accept ends what there is, except where the table says when. A
+//! refusal with 9 names the highest generation heard from the run in its field `last generation`; the
+//! dialer's next one must be above.
 //!
 //! **Other versions.** In every version a hello has 256 bytes, and the first 32 keep their place.
 //! A reader checks magic, then version, and reads nothing else of a version that it does not speak:
 //! it answers with a hello of its own version that refuses with code 1 and echoes pair id and
-//! generation. Bytes without the magic are not answered.
+//! generation. Bytes without the magic are not answered, and the connection ends at the first wrong
+//! one.
 //!
 //! **After a reconnect** nothing is sent again (D-25). `claimed` tells the other side how many of
-//! its messages and requests (kinds 1 and 2, no control) were taken in `last generation`: those
-//! above never arrived, of the others nobody can say whether they ran. It says nothing if the
-//! sender's incarnation is another than in that generation.
+//! its messages and requests (kinds 1 and 2, no control) were taken in `last generation`, and
+//! `claimed requests` how many of those were requests. A record is taken once all of it has arrived
+//! and is charged to the receiver's queue: its handler has run or will run. Those above `claimed`
+//! never arrived, and what arrived of them is thrown away; of the others nobody can say whether they
+//! ran. `last generation` is the last pair for which the sender greeted a Completion connection, as
+//! dialer or as acceptor, before it dialed or accepted this one. It means nothing if the sender's
+//! incarnation is another than in that generation, or if the reader holds another generation for the
+//! last one that was up.
 //!
 //! # Records
 //!
@@ -135,7 +156,8 @@
 //!   A side that hears nothing for 15 seconds while it reads the lane ends the pair (D-16).
 //! * **Send-ready.** The sender had stopped reading the Application lane and reads it again. It may
 //!   be shown to people; nobody waits for it, and a client may ignore it (B-17, B-49).
-//! * **Goodbye.** The sender takes no more records. What it has taken is still answered.
+//! * **Goodbye.** The sender takes no more records. What it has taken is still answered, unless it
+//!   has stopped for good: then nothing follows, and its node is to be given up (D-18).
 //!
 //! The payload of an **error reply**:
 //!
@@ -207,7 +229,9 @@ pub use codes::{ContentType, Fault, GoodbyeReason, Kind, Lane, Refusal, Role, To
 pub use decoder::{Decoder, Piece};
 pub use error::{PayloadError, WireError};
 pub use head::{HEAD_BYTES, Head, Limits, REMAINING_AT};
-pub use hello::{HELLO_BYTES, Hello, HelloError, MAGIC, PairId, VERSION};
+pub use hello::{
+    HELLO_BYTES, HELLO_START_BYTES, Hello, HelloError, MAGIC, PairId, VERSION,
+};
 pub use label::{LABEL_MAX, Label, LabelError};
 pub use payload::{ERROR_REPLY_BYTES, ErrorReply, GOODBYE_BYTES, Goodbye};
 pub use route::RouteHash;
