@@ -18,7 +18,7 @@ const HOOKS: [&str; 9] = [
 
 /// All that a lane offers to a host. A new name here is a question: does it tell that there is room,
 /// or try again?
-const LANE_OFFERS: [&str; 5] = ["submit", "submit_reply", "retract", "lost_below", "snapshot"];
+const LANE_OFFERS: [&str; 4] = ["submit", "submit_reply", "retract", "snapshot"];
 
 /// All that a waiting call offers, besides being awaited.
 const WAITING_OFFERS: [&str; 1] = ["since"];

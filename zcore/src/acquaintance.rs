@@ -44,14 +44,15 @@ pub enum Standing {
 /// Who says hello, compared with what was heard before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Speaker {
-    /// A run of the other's process with which nothing was agreed, as far as is remembered.
-    NewRun,
-    /// The run with which a pair was agreed last, with a generation above all heard from it.
-    Newer,
-    /// That run, with a generation that is not above.
+    /// The run of the other's process that the agreed pair is with, with a generation above all that
+    /// was heard from it.
+    Holder,
+    /// A run of which this generation was heard, or a higher one.
     Stale,
-    /// A run with which a pair was agreed before that one.
-    FormerRun,
+    /// A run that was followed by the one of the last pair.
+    Former,
+    /// Any other run, and that of the last pair once there is none.
+    Other,
 }
 
 /// What to do about a hello that dials.
@@ -75,29 +76,32 @@ pub enum Ruling {
 ///
 /// let late = rule_on_dial(Order::Larger, Standing::Agreed, Speaker::Stale);
 /// assert_eq!(late, Ruling::Refuse(Refusal::StaleGeneration), "the pair stays");
-/// let restarted = rule_on_dial(Order::Smaller, Standing::Agreed, Speaker::NewRun);
+/// let restarted = rule_on_dial(Order::Smaller, Standing::Agreed, Speaker::Other);
 /// assert_eq!(restarted, Ruling::Challenge, "if it lives, the other end of the pair is gone");
 /// ```
 pub const fn rule_on_dial(order: Order, standing: Standing, speaker: Speaker) -> Ruling {
     match (speaker, standing, order) {
-        (Speaker::Stale, _, _) | (Speaker::FormerRun, Standing::Agreed, _) => {
+        (Speaker::Stale, _, _) | (Speaker::Former, Standing::Agreed, _) => {
             Ruling::Refuse(Refusal::StaleGeneration)
         }
-        (Speaker::NewRun | Speaker::Newer | Speaker::FormerRun, Standing::Apart, _) => Ruling::Join,
-        (
-            Speaker::NewRun | Speaker::Newer | Speaker::FormerRun,
-            Standing::Asking,
-            Order::Smaller,
-        ) => Ruling::Refuse(Refusal::SimultaneousDial),
-        (Speaker::NewRun | Speaker::Newer | Speaker::FormerRun, Standing::Silent, _)
-        | (
-            Speaker::NewRun | Speaker::Newer | Speaker::FormerRun,
-            Standing::Asking,
-            Order::Larger,
-        )
-        | (Speaker::Newer, Standing::Agreed, _) => Ruling::Replace,
-        (Speaker::NewRun, Standing::Agreed, _) => Ruling::Challenge,
+        (Speaker::Holder | Speaker::Former | Speaker::Other, Standing::Apart, _) => Ruling::Join,
+        (Speaker::Holder | Speaker::Former | Speaker::Other, Standing::Asking, Order::Smaller) => {
+            Ruling::Refuse(Refusal::SimultaneousDial)
+        }
+        (Speaker::Holder | Speaker::Former | Speaker::Other, Standing::Silent, _)
+        | (Speaker::Holder | Speaker::Former | Speaker::Other, Standing::Asking, Order::Larger)
+        | (Speaker::Holder, Standing::Agreed, _) => Ruling::Replace,
+        (Speaker::Other, Standing::Agreed, _) => Ruling::Challenge,
     }
+}
+
+/// A run of a node's process, and the highest generation that was heard from it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Run {
+    /// Its random name.
+    pub incarnation: u64,
+    /// The generation, as the run said it: an acceptor's answer may have raised it since.
+    pub heard: u32,
 }
 
 /// What a node remembers of another one from pair to pair.
@@ -107,15 +111,10 @@ pub struct Acquaintance {
     used: u32,
     /// The run of the other's process with which a pair was agreed last.
     run: Option<Run>,
-    /// Those before it, the last one first.
+    /// A run whose dial was accepted and that has not shown yet that it lives.
+    guest: Option<Run>,
+    /// Those before the last one, the latest first.
     former: [Option<u64>; FORMER_RUNS],
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    incarnation: u64,
-    /// The highest generation that was heard from it.
-    heard: u32,
 }
 
 impl Acquaintance {
@@ -125,29 +124,33 @@ impl Acquaintance {
         self.used
     }
 
-    /// Who says a hello of this run and generation.
-    pub fn speaker(&self, incarnation: u64, generation: u32) -> Speaker {
-        match self.run {
-            // At the end of the numbers nobody can go higher, and must not be locked out for that.
-            Some(Run { incarnation: last, heard }) if last == incarnation => {
-                if generation > heard || generation == u32::MAX {
-                    Speaker::Newer
-                } else {
-                    Speaker::Stale
-                }
-            }
-            Some(_) | None if self.former.contains(&Some(incarnation)) => Speaker::FormerRun,
-            Some(_) | None => Speaker::NewRun,
+    /// Who says a hello of this run and generation. `holder` is the run that the agreed pair is with,
+    /// as that pair's hello said.
+    pub fn speaker(&self, said: Run, holder: Option<Run>) -> Speaker {
+        let Run { incarnation, heard: generation } = said;
+        let holder = holder.filter(|holder| holder.incarnation == incarnation);
+        let heard = self.heard(incarnation).max(holder.map(|holder| holder.heard));
+        // At the end of the numbers nobody can go higher, and must not be locked out for that.
+        if heard.is_some_and(|heard| generation <= heard && generation < u32::MAX) {
+            Speaker::Stale
+        } else if holder.is_some() {
+            Speaker::Holder
+        } else if self.former.contains(&Some(incarnation)) {
+            Speaker::Former
+        } else {
+            Speaker::Other
         }
     }
 
     /// Accepts a dial: the generation of the pair, above all that this node has used.
     ///
     /// The other one has not heard it yet: [`Acquaintance::agree`] once it shows that it has. Until
-    /// then a run that was not heard before is not known either: it may have ended long ago.
+    /// then its run is only a guest, as it may have ended long ago.
     pub fn accept(&mut self, incarnation: u64, generation: u32) -> u32 {
-        if let Some(run) = self.run.as_mut().filter(|run| run.incarnation == incarnation) {
-            run.heard = run.heard.max(generation);
+        let heard = self.heard(incarnation).map_or(generation, |heard| heard.max(generation));
+        match &mut self.run {
+            Some(run) if run.incarnation == incarnation => run.heard = heard,
+            Some(_) | None => self.guest = Some(Run { incarnation, heard }),
         }
         self.used = generation.max(self.used.saturating_add(1));
         self.used
@@ -157,15 +160,12 @@ impl Acquaintance {
     /// dialer in its second hello.
     pub fn agree(&mut self, incarnation: u64, generation: u32) {
         self.used = self.used.max(generation);
-        match &mut self.run {
-            Some(run) if run.incarnation == incarnation => run.heard = run.heard.max(generation),
-            Some(Run { incarnation: last, .. }) => {
-                let last = *last;
-                self.retire(last, incarnation);
-                self.run = Some(Run { incarnation, heard: generation });
-            }
-            None => self.run = Some(Run { incarnation, heard: generation }),
+        let heard = self.heard(incarnation).map_or(generation, |heard| heard.max(generation));
+        if let Some(last) = self.run.filter(|run| run.incarnation != incarnation) {
+            self.retire(last.incarnation, incarnation);
         }
+        self.run = Some(Run { incarnation, heard });
+        self.guest = self.guest.filter(|guest| guest.incarnation != incarnation);
     }
 
     /// Takes in which generation a refusal of a stale dial was compared with, so that the next dial
@@ -174,9 +174,10 @@ impl Acquaintance {
         self.used = self.used.max(generation);
     }
 
-    /// The highest generation that was heard from the last run; 0 for any other.
-    pub fn heard(&self, incarnation: u64) -> u32 {
-        self.run.filter(|run| run.incarnation == incarnation).map_or(0, |run| run.heard)
+    /// The highest generation that was heard from a run, if it is the last one or a guest.
+    pub fn heard(&self, incarnation: u64) -> Option<u32> {
+        let known = self.run.into_iter().chain(self.guest);
+        known.filter(|run| run.incarnation == incarnation).map(|run| run.heard).max()
     }
 
     /// Puts the last run in front of those before it, among which the next one is no longer.

@@ -55,7 +55,7 @@ mod waiters;
 pub mod wire;
 
 pub use account::{Account, HighWaterMark};
-pub use acquaintance::{Acquaintance, Order, Ruling, Speaker, Standing, rule_on_dial};
+pub use acquaintance::{Acquaintance, Order, Ruling, Run, Speaker, Standing, rule_on_dial};
 pub use charge::Charge;
 pub use deadlines::{DeadlineSlot, Deadlines};
 pub use job_queue::{

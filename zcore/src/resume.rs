@@ -128,6 +128,16 @@ impl Given {
         *self = Self { generation, incarnation, tally, lost: 0, told };
     }
 
+    /// Whether there is a pair that is not settled.
+    pub const fn is_open(&self) -> bool {
+        self.generation != 0
+    }
+
+    /// Whether this run of the other's process can say what it took of a pair that is not settled.
+    pub const fn awaits(&self, incarnation: u64) -> bool {
+        self.is_open() && self.incarnation == incarnation
+    }
+
     /// A record is handed to the kernel. The number that it has among the messages of this pair, if
     /// it is one.
     pub const fn give(&mut self, kind: Kind) -> u64 {
@@ -150,7 +160,7 @@ impl Given {
     /// was one; another run of its process has nothing to state.
     pub fn settle(&mut self, incarnation: u64, statement: Statement) -> Settlement {
         let Self { generation, incarnation: before, tally, lost, told } = *self;
-        let is_meant = generation != 0
+        let is_meant = self.is_open()
             && statement.generation == generation
             && incarnation == before
             && generation > told;

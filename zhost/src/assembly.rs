@@ -266,6 +266,7 @@ struct Draft {
     topologies: BTreeMap<String, u16>,
     listening: BTreeMap<String, SocketAddress>,
     candidates: BTreeMap<String, Candidates>,
+    dialed: Vec<(u16, SocketAddress, Arc<Peer>)>,
     settings: Settings,
     errors: ConfigErrors,
 }
@@ -306,6 +307,7 @@ impl Draft {
             topologies: BTreeMap::new(),
             listening: BTreeMap::new(),
             candidates: BTreeMap::new(),
+            dialed: Vec::new(),
             settings,
             errors: ConfigErrors::default(),
         })
@@ -325,6 +327,7 @@ impl Draft {
             for (channel, weight) in serves {
                 self.add_candidate(index, channel, (Arc::clone(&peer), weight));
             }
+            self.dialed.push((index, address.clone(), Arc::clone(&peer)));
             planned.push((peer, address));
         }
         (TopologyPlan { kind, name, dials: planned }, listen)
@@ -370,6 +373,7 @@ impl Draft {
                 .collect(),
             topologies: core::mem::take(&mut self.topologies),
             listening: core::mem::take(&mut self.listening),
+            dialed: core::mem::take(&mut self.dialed),
         }
     }
 }

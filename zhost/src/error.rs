@@ -123,6 +123,16 @@ impl Error {
         }
     }
 
+    /// A message that was accepted, or waited, when its target took larger ones (D-06).
+    pub(crate) const fn outgrown(stage: Stage) -> Self {
+        Self::new(
+            ErrorKind::MessageTooLarge,
+            stage,
+            Certainty::SafeToRetryFailure,
+            "the target came back with a smaller `max_message_size`; nothing was sent",
+        )
+    }
+
     /// A wait for room that lasted until its deadline (B-63).
     pub(crate) const fn no_room() -> Self {
         Self::new(

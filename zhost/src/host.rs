@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zcore::Instant;
-use ztransport::DropReason;
 use ztransport::socket::SocketAddress;
+use ztransport::{DropReason, Peer};
 
 use crate::builder::HostBuilder;
 use crate::engine::Shared;
@@ -54,6 +54,8 @@ pub(crate) struct Directory {
     /// The topology of each channel and of each mesh, by name.
     pub(crate) topologies: BTreeMap<String, u16>,
     pub(crate) listening: BTreeMap<String, SocketAddress>,
+    /// Whom this host dials, by topology and address.
+    pub(crate) dialed: Vec<(u16, SocketAddress, Arc<Peer>)>,
 }
 
 impl Host {
@@ -82,11 +84,52 @@ impl Host {
     ///
     /// [`ErrorKind::NotFound`] when the mesh has no such node, or has not met it yet.
     pub fn node(&self, mesh: &str, node: &str, channel: &str) -> Result<Caller, Error> {
-        let not_found = || Error::at_once(ErrorKind::NotFound, "the mesh has no such node");
-        let topology = *self.directory.topologies.get(mesh).ok_or_else(not_found)?;
-        let label = zcore::wire::Label::new(node).map_err(|_| not_found())?;
-        let peer = self.shared.peers.find(topology, &label).ok_or_else(not_found)?;
+        let peer = self.find(mesh, node)?;
         Ok(Caller::new(Arc::clone(&self.shared), Target::Node(peer), channel.into()))
+    }
+
+    /// Detaches a node for good: `topology` is the name of its mesh, or of its ClientServer channel.
+    ///
+    /// Nothing of it is waited for any more (D-18). Calls that wait for room end with
+    /// [`ErrorKind::Unavailable`], and so do requests that were not sent; both are safe to repeat
+    /// elsewhere. A request that was sent ends with the same kind and is ambiguous. One-way messages
+    /// that were accepted and not sent are counted as dropped (`peer_gone`). The node is told, if it
+    /// is connected, and not dialed any more; its place is free once its connections are closed.
+    /// What it sent before is still handled. If it dials this host later, it is a peer as any other.
+    ///
+    /// Returns at once; the shard does it in its next turn. A second call does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] when the topology has no such node, or has not met it yet.
+    pub fn detach(&self, topology: &str, node: &str) -> Result<(), Error> {
+        self.find(topology, node)?.detach();
+        Ok(())
+    }
+
+    /// Detaches the peer that this host dials at an address, as [`Host::detach`] does: the node id of
+    /// a server that never answered is not known.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] when the topology dials nobody at that address.
+    pub fn detach_address(&self, topology: &str, address: &SocketAddress) -> Result<(), Error> {
+        let index = self.directory.topologies.get(topology);
+        let is_meant =
+            |(of, at, _): &&(u16, SocketAddress, Arc<Peer>)| Some(of) == index && at == address;
+        let dialed = self.directory.dialed.iter().find(is_meant);
+        let (_, _, peer) = dialed.ok_or_else(|| {
+            Error::at_once(ErrorKind::NotFound, "the topology dials nobody at this address")
+        })?;
+        peer.detach();
+        Ok(())
+    }
+
+    fn find(&self, topology: &str, node: &str) -> Result<Arc<Peer>, Error> {
+        let not_found = || Error::at_once(ErrorKind::NotFound, "the topology has no such node");
+        let topology = *self.directory.topologies.get(topology).ok_or_else(not_found)?;
+        let label = zcore::wire::Label::new(node).map_err(|_| not_found())?;
+        self.shared.peers.find(topology, &label).ok_or_else(not_found)
     }
 
     /// Where a mesh or a channel listens, with the port that was taken.

@@ -1,8 +1,8 @@
 //! Whole records, sealed for one send.
 
 use bytes::{Buf, Bytes};
-use zcore::Charge;
 use zcore::wire::Kind;
+use zcore::{Charge, Given};
 
 /// The longest list of segments in one send: half of the kernel's `IOV_MAX`, and at 16 KiB a chunk
 /// far beyond what the byte limit of a batch needs.
@@ -23,8 +23,22 @@ pub struct Batch {
     /// Bytes sent of the first record that is not sent in full.
     partial: u64,
     unsent: u64,
+    /// Its requests, with the numbers that they have once they are given to a peer.
+    requests: Vec<HandedOver>,
+    /// The pair that it was given to; an Application lane's only.
+    pub(crate) generation: u32,
     /// Which life of its lane it was sealed in; a later one does not know its charges.
     pub(crate) epoch: u64,
+}
+
+/// A request that is handed to the kernel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct HandedOver {
+    /// Its id.
+    pub id: u64,
+    /// Its number among the messages of its pair, from 1 on: what the peer claims is compared with
+    /// it (D-25).
+    pub number: u64,
 }
 
 /// What a batch knows of one of its records.
@@ -48,6 +62,29 @@ impl Batch {
     /// Notes that the segments pushed since the last record hold one more.
     pub fn push_record(&mut self, record: SealedRecord) {
         self.records.push(record);
+    }
+
+    /// Notes the id of the record that was pushed last, a request.
+    pub(crate) fn push_request(&mut self, id: u64) {
+        self.requests.push(HandedOver { id, number: 0 });
+    }
+
+    /// Counts its messages into what a peer was given, and its requests get their numbers.
+    pub(crate) fn give(&mut self, given: &mut Given) {
+        let mut requests = self.requests.iter_mut();
+        for record in &self.records {
+            let number = given.give(record.kind);
+            if record.kind == Kind::Request
+                && let Some(request) = requests.next()
+            {
+                request.number = number;
+            }
+        }
+    }
+
+    /// Its requests.
+    pub(crate) fn requests(&self) -> &[HandedOver] {
+        &self.requests
     }
 
     /// The segments that are still to be sent; the first may be a rest.
@@ -88,6 +125,11 @@ impl Batch {
     /// How many messages are not sent in full; control is not counted.
     pub fn unsent_messages(&self) -> u64 {
         self.unsent_records().iter().filter(|record| !record.kind.is_control()).count() as u64
+    }
+
+    /// How many messages that nobody answers are not sent in full.
+    pub(crate) fn unsent_one_way(&self) -> u64 {
+        self.unsent_records().iter().filter(|record| record.kind == Kind::Send).count() as u64
     }
 
     fn drop_sent_segments(&mut self, bytes: u64) {

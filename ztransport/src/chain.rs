@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
 use zcore::wire::{Kind, REMAINING_AT};
-use zcore::{Charge, Instant};
+use zcore::{ByteCount, Charge, Instant};
 
 use crate::batch::{Batch, SEGMENTS_MAX, SealedRecord};
 use crate::record::Outgoing;
@@ -30,8 +30,35 @@ struct Queued {
     payload: Bytes,
     charge: Charge,
     deadline: Option<Instant>,
+    id: u64,
     kind: Kind,
+    address: u8,
     retracted: bool,
+}
+
+impl Queued {
+    /// Payload plus metadata.
+    fn message_size(&self) -> ByteCount {
+        let encoded = self.inline.saturating_add(self.payload.len());
+        let head = zcore::wire::HEAD_BYTES.saturating_add(usize::from(self.address));
+        ByteCount::new(encoded.saturating_sub(head) as u64)
+    }
+
+    /// Takes it out of what will be sent; its payload is the caller's to drop, outside its lock.
+    fn retract(&mut self) -> Retracted {
+        self.retracted = true;
+        let record = SealedRecord { encoded: 0, charge: self.charge, kind: self.kind };
+        Retracted { record, id: self.id, payload: core::mem::take(&mut self.payload) }
+    }
+}
+
+/// A record that was taken back.
+#[derive(Debug)]
+pub(crate) struct Retracted {
+    pub(crate) record: SealedRecord,
+    pub(crate) id: u64,
+    /// To be dropped outside the lane's lock.
+    pub(crate) payload: Bytes,
 }
 
 /// Records that will not be sent.
@@ -80,23 +107,33 @@ impl Chain {
         } else {
             payload = core::mem::take(&mut record.payload);
         }
-        let (deadline, kind) = (record.deadline, record.kind);
-        let retracted = false;
-        self.records.push_back(Queued { inline, payload, charge, deadline, kind, retracted });
+        self.records.push_back(Queued {
+            inline,
+            payload,
+            charge,
+            deadline: record.deadline,
+            id: record.id,
+            kind: record.kind,
+            address: head.address_len,
+            retracted: false,
+        });
         ordinal
     }
 
-    /// Takes a record back that is not sealed yet: it will not be sent. What it was, with
-    /// its payload for the caller to drop, or `None` if it is sealed or taken back already.
-    pub(crate) fn retract(&mut self, ordinal: Ordinal) -> Option<(SealedRecord, Bytes)> {
+    /// Takes a record back that is not sealed yet: it will not be sent. `None` if it is sealed or
+    /// taken back already.
+    pub(crate) fn retract(&mut self, ordinal: Ordinal) -> Option<Retracted> {
         let index = ordinal.0.checked_sub(self.sealed)?;
         let record = self.records.get_mut(usize::try_from(index).ok()?)?;
-        if record.retracted {
-            return None;
-        }
-        record.retracted = true;
-        let payload = core::mem::take(&mut record.payload);
-        Some((SealedRecord { encoded: 0, charge: record.charge, kind: record.kind }, payload))
+        (!record.retracted).then(|| record.retract())
+    }
+
+    /// Takes back every message whose payload plus metadata is above a limit. O(records).
+    pub(crate) fn retract_larger(&mut self, size_max: ByteCount) -> Vec<Retracted> {
+        let is_larger = |record: &&mut Queued| {
+            !record.retracted && !record.kind.is_control() && record.message_size() > size_max
+        };
+        self.records.iter_mut().filter(is_larger).map(Queued::retract).collect()
     }
 
     /// Cuts the next batch: whole records up to `bytes_max`, at least one.
@@ -123,6 +160,9 @@ impl Chain {
             bytes += encoded;
             run.bytes += record.inline;
             batch.push_record(SealedRecord { encoded, charge: record.charge, kind: record.kind });
+            if record.kind == Kind::Request {
+                batch.push_request(record.id);
+            }
             if !record.payload.is_empty() {
                 run.cut(&mut self.chunks, &mut batch);
                 batch.push_segment(record.payload);
@@ -155,7 +195,7 @@ impl Chain {
         self.records.is_empty()
     }
 
-    /// Every record with a lower ordinal was handed over.
+    /// Every record with a lower ordinal was handed over, or will not be.
     pub(crate) const fn sealed(&self) -> Ordinal {
         Ordinal(self.sealed)
     }

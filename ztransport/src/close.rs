@@ -28,7 +28,7 @@ pub enum CloseReason {
     Silent,
     /// The same peer came back with a newer pair.
     Replaced,
-    /// The peer drains.
+    /// One of both sides has said goodbye.
     Goodbye,
     /// This host shuts down.
     Shutdown,

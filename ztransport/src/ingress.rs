@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use zcore::Instant;
+use zcore::{Instant, Settlement};
 
-use crate::chain::Ordinal;
+use crate::batch::HandedOver;
 use crate::close::CloseReason;
 use crate::peer::Peer;
 use crate::permits::Permit;
@@ -35,9 +35,21 @@ pub trait Ingress {
     /// A pair came up.
     fn link_up(&mut self, peer: &Arc<Peer>);
 
-    /// A pair ended. Records of the Application lane below `handed_over` may or may not have
-    /// reached the peer.
-    fn link_down(&mut self, peer: &Arc<Peer>, handed_over: Ordinal, reason: CloseReason);
+    /// Requests leave for the kernel, for the first and only time.
+    fn handed_over(&mut self, peer: &Arc<Peer>, requests: &[HandedOver]);
+
+    /// A pair ended: what was handed over may or may not have reached the peer, and no answer to it
+    /// can come any more.
+    fn link_down(&mut self, peer: &Arc<Peer>, reason: CloseReason, prospect: Prospect);
+
+    /// A peer is back, and has said what it took of the pair before, or nothing.
+    fn settled(&mut self, peer: &Arc<Peer>, settlement: &Settlement);
+
+    /// A peer is gone for good, with everything that was queued for it.
+    fn detached(&mut self, peer: &Arc<Peer>);
+
+    /// A queued request is larger than the peer takes that came back: it is not sent (D-06).
+    fn too_large(&mut self, peer: &Arc<Peer>, id: u64);
 
     /// A connection ended that had not become half of a pair that was up.
     fn rejected(&mut self, reason: CloseReason);
@@ -55,6 +67,15 @@ pub trait Ingress {
     fn is_idle(&self) -> bool;
 }
 
+/// Whether a peer whose pair has ended may still tell what it took of it (D-25).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Prospect {
+    /// If it lives and can be reached, it has by then.
+    Until(Instant),
+    /// It will not: it has said goodbye, or was sent away.
+    Never,
+}
+
 /// Why an accepted record was given up. Never for load.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DropReason {
@@ -68,7 +89,8 @@ pub enum DropReason {
     PeerGone,
     /// It is above the limit of the peer that came back.
     Oversize,
-    /// It was handed to the kernel and its connection broke.
+    /// Its connection broke before all of it was handed to the kernel, or the peer says after its
+    /// return that it has not taken it. Requests are not counted: their callers are told.
     ConnectionLost,
 }
 

@@ -11,16 +11,18 @@ use zcore::{
 };
 
 use crate::batch::SealedRecord;
-use crate::chain::{Chain, Cleared, Ordinal};
+use crate::chain::{Chain, Ordinal, Retracted};
 use crate::clock::Clock;
 use crate::doorbell::{Doorbell, Errand};
-use crate::peer::largest_charge;
 use crate::record::Outgoing;
 use crate::wait_space::{Settled, WaitSpace, Waiting};
 
+mod ending;
 mod shipping;
+mod sizing;
 mod state;
 
+pub(crate) use sizing::Oversize;
 use state::{LaneLink, LaneState};
 
 /// What the lanes of a host share.
@@ -119,7 +121,6 @@ impl Lane {
             link: LaneLink::Absent,
             in_flight: 0,
             epoch: 0,
-            lost_below: Ordinal::default(),
             waits: 0,
             controls: Vec::new(),
         };
@@ -217,7 +218,9 @@ impl Lane {
     /// Takes an admitted record back if it has not been handed to the kernel. Whether it was.
     pub fn retract(&self, ordinal: Ordinal) -> bool {
         let mut state = self.lock();
-        let Some((record, payload)) = state.chain.retract(ordinal) else { return false };
+        let Some(Retracted { record, payload, .. }) = state.chain.retract(ordinal) else {
+            return false;
+        };
         let settled = self.release(&mut state, core::iter::once(record));
         let must_ring = settled.admitted > 0 && state.must_ring();
         drop(state);
@@ -227,12 +230,6 @@ impl Lane {
         settled.finish();
         drop(payload);
         true
-    }
-
-    /// Records with lower ordinals were handed to a link that broke: whether the peer has them cannot
-    /// be known.
-    pub fn lost_below(&self) -> Ordinal {
-        self.lock().lost_below
     }
 
     /// The lane's numbers.
@@ -248,21 +245,6 @@ impl Lane {
         }
     }
 
-    /// Ends the lane: every waiting call ends, later ones are refused. With [`Ending::Detached`]
-    /// the queued records are dropped; how many those were.
-    pub(crate) fn end(&self, ending: Ending) -> u64 {
-        let mut state = self.lock();
-        let cleared = match ending {
-            Ending::Detached => state.chain.clear(),
-            Ending::Closed => Cleared::default(),
-        };
-        let now = self.context.clock.now();
-        let (settled, _) = self.settle(&mut state, Step::End(ending), now);
-        drop(state);
-        settled.finish();
-        cleared.messages()
-    }
-
     /// Ends a waiting call whose deadline has passed.
     pub(crate) fn expire(&self, token: WaiterToken, now: Instant) {
         let mut state = self.lock();
@@ -273,13 +255,6 @@ impl Lane {
             self.ring();
         }
         settled.finish();
-    }
-
-    /// Sets the payload plus metadata of the largest message that the peer takes.
-    pub(crate) fn set_message_size_max(&self, size_max: ByteCount) {
-        let mut state = self.lock();
-        state.message_size_max = size_max;
-        state.queue.set_charge_max(largest_charge(size_max));
     }
 
     /// Takes a waiting call out, because its caller gave up.
@@ -346,7 +321,12 @@ impl Lane {
     }
 
     fn ring(&self) {
-        self.context.bell.ring(self.peer, self.errand);
+        self.ask(self.errand);
+    }
+
+    /// Leaves an errand for the shard of the lane.
+    pub(crate) fn ask(&self, errand: Errand) {
+        self.context.bell.ring(self.peer, errand);
     }
 
     fn lock(&self) -> MutexGuard<'_, LaneState> {

@@ -20,6 +20,7 @@ mod link;
 pub mod op;
 mod pair;
 mod peer;
+mod peers;
 mod permits;
 pub mod probe;
 mod random;
@@ -36,13 +37,14 @@ pub mod tokio_uring;
 pub mod uring;
 mod wait_space;
 
-pub use batch::{Batch, SEGMENTS_MAX, SealedRecord};
+pub use batch::{Batch, HandedOver, SEGMENTS_MAX, SealedRecord};
 pub use chain::Ordinal;
 pub use close::CloseReason;
 pub use doorbell::{Doorbell, Errand};
-pub use ingress::{DropReason, Expectation, Ingress};
+pub use ingress::{DropReason, Expectation, Ingress, Prospect};
 pub use lane::{Lane, LaneContext, LaneSnapshot, Limit, Refusal, Submitted};
-pub use peer::{ByteLimits, Peer, PeerState, Peers, PeersFull, ReceiveSnapshot};
+pub use peer::{Peer, PeerState, ReceiveSnapshot};
+pub use peers::{ByteLimits, Peers, PeersFull};
 pub use permits::{Permit, Permits};
 pub use record::{Incoming, Outgoing};
 pub use shard::{

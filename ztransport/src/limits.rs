@@ -55,6 +55,14 @@ pub const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
 /// The longest delay between two attempts to connect (D-17).
 pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 
+/// How long after the end of a pair its peer may still come back and tell what it took (D-25): a
+/// peer that lives and can be reached is dialed within the longest delay, and greets in time.
+pub const RETURN_MAX: Duration = RECONNECT_DELAY_MAX.saturating_add(GREETING_TIMEOUT);
+
+/// Clients that are gone whose claims are kept for their return. Chosen arbitrarily: as many as a
+/// default host has peers would be 4 times as much, and this takes less than 256 KiB.
+pub const DEPARTED_MAX: usize = 1_024;
+
 /// How long an idle Application lane may be before it is probed (D-16).
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 

@@ -5,7 +5,7 @@ use zcore::wire::{Decoder, Head, Lane, Limits, Piece, WireError};
 use zcore::{Instant, wire::HELLO_BYTES};
 
 use crate::op::BufferGroup;
-use crate::peer::Reservation;
+use crate::peers::Reservation;
 use crate::record::Incoming;
 use crate::token::SocketId;
 
@@ -39,6 +39,12 @@ pub(crate) enum Stage {
         /// The peer's slot.
         peer: u32,
     },
+    /// It is one half of a pair that has to prove that it lives, before it takes the place of the
+    /// peer's present one.
+    Challenging {
+        /// The peer's slot.
+        peer: u32,
+    },
     /// Nothing more is sent; the rest is read until the peer ends its side.
     Lingering {
         /// The peer's slot, if it had joined.
@@ -55,9 +61,10 @@ impl Stage {
     /// The peer that the connection belongs to.
     pub(crate) const fn peer(self) -> Option<u32> {
         match self {
-            Self::Connecting { peer } | Self::Greeting { peer } | Self::Joined { peer } => {
-                Some(peer)
-            }
+            Self::Connecting { peer }
+            | Self::Greeting { peer }
+            | Self::Joined { peer }
+            | Self::Challenging { peer } => Some(peer),
             Self::Lingering { peer } | Self::Closing { peer } => peer,
             Self::Accepted { .. } | Self::Moving { .. } => None,
         }
@@ -70,6 +77,7 @@ impl Stage {
             Self::Connecting { .. }
             | Self::Greeting { .. }
             | Self::Joined { .. }
+            | Self::Challenging { .. }
             | Self::Lingering { peer: Some(_) }
             | Self::Closing { .. } => false,
         }
@@ -198,9 +206,9 @@ impl Inbound {
         self.carry.extend_from_slice(bytes);
     }
 
-    /// How many bytes are kept for later.
-    pub(crate) const fn carried(&self) -> usize {
-        self.carry.len()
+    /// The bytes that are kept for later.
+    pub(crate) fn carried(&self) -> &[u8] {
+        &self.carry
     }
 
     /// The whole hello at the start of the carry, if it is there.

@@ -4,8 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zcore::limits::CONTROL_ALLOWANCE;
-use zcore::wire::{Head, Lane, PairId};
-use zcore::{Arrival, Charge, HighWaterMark, Instant, ReceiveQueue, SourceId};
+use zcore::wire::{Goodbye, GoodbyeReason, Head, Hello, Kind, Lane, PairId};
+use zcore::{
+    Acquaintance, Arrival, Charge, Claims, Given, HighWaterMark, Instant, ReceiveQueue, Run,
+    SourceId, Standing, Statement, Tally,
+};
 
 use crate::ingress::{Expectation, Ingress};
 use crate::link::{Gate, Verdict};
@@ -25,8 +28,12 @@ pub(crate) enum Origin {
 /// Where a pair stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PairPhase {
-    /// Not both lanes have greeted.
-    Greeting,
+    /// We dial and have not said hello.
+    Silent,
+    /// We have said hello and wait for the answer.
+    Asking,
+    /// One lane has greeted, the other has not.
+    Agreed,
     /// Records flow.
     Up,
     /// The peer has said goodbye; a batch may still be in flight to it.
@@ -39,9 +46,16 @@ pub(crate) enum PairPhase {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) id: PairId,
+    /// None before we have said hello; a proposal until the peer has answered.
     pub(crate) generation: u32,
     /// The run of the peer's process, once it has said which.
     pub(crate) incarnation: u64,
+    /// The generation as the peer said it; our answer may have raised it.
+    pub(crate) dialed: u32,
+    /// What our hellos say of the pair before.
+    pub(crate) said: Statement,
+    /// What the peer's hellos say of it.
+    pub(crate) heard: Statement,
     pub(crate) origin: Origin,
     pub(crate) application: SocketId,
     pub(crate) completion: Option<SocketId>,
@@ -51,10 +65,44 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// One that we dial, over this connection.
+    pub(crate) fn dialed(id: PairId, application: SocketId) -> Self {
+        Self {
+            id,
+            generation: 0,
+            incarnation: 0,
+            dialed: 0,
+            said: Statement::default(),
+            heard: Statement::default(),
+            origin: Origin::Dialed,
+            application,
+            completion: None,
+            phase: PairPhase::Silent,
+            shard: 0,
+        }
+    }
+
+    /// One that a peer dials, as its hello says, over this connection.
+    pub(crate) const fn accepted(hello: &Hello, application: SocketId) -> Self {
+        Self {
+            id: hello.pair,
+            generation: hello.generation,
+            incarnation: hello.incarnation,
+            dialed: hello.generation,
+            said: Statement { generation: 0, claimed: Tally { messages: 0, requests: 0 } },
+            heard: statement_of(hello),
+            origin: Origin::Accepted,
+            application,
+            completion: None,
+            phase: PairPhase::Agreed,
+            shard: 0,
+        }
+    }
+
     /// Whether both lanes have greeted.
     pub(crate) const fn is_up(&self) -> bool {
         match self.phase {
-            PairPhase::Greeting => false,
+            PairPhase::Silent | PairPhase::Asking | PairPhase::Agreed => false,
             PairPhase::Up | PairPhase::Leaving | PairPhase::Left => true,
         }
     }
@@ -62,9 +110,33 @@ impl Pair {
     /// Whether the peer has said that it sends no more.
     pub(crate) const fn has_goodbye(&self) -> bool {
         match self.phase {
-            PairPhase::Greeting | PairPhase::Up => false,
+            PairPhase::Silent | PairPhase::Asking | PairPhase::Agreed | PairPhase::Up => false,
             PairPhase::Leaving | PairPhase::Left => true,
         }
+    }
+
+    /// What a hello that dials finds.
+    pub(crate) const fn standing(&self) -> Standing {
+        match self.phase {
+            PairPhase::Silent => Standing::Silent,
+            PairPhase::Asking => Standing::Asking,
+            PairPhase::Agreed | PairPhase::Up | PairPhase::Leaving | PairPhase::Left => {
+                Standing::Agreed
+            }
+        }
+    }
+
+    /// The run that the pair is agreed with.
+    pub(crate) fn holder(&self) -> Option<Run> {
+        let run = Run { incarnation: self.incarnation, heard: self.dialed };
+        (self.standing() == Standing::Agreed).then_some(run)
+    }
+
+    /// Whether a hello of the second connection names this pair.
+    pub(crate) fn is_named_by(&self, hello: &Hello) -> bool {
+        self.id == hello.pair
+            && self.generation == hello.generation
+            && self.incarnation == hello.incarnation
     }
 
     /// The connection of a lane.
@@ -85,6 +157,16 @@ pub(crate) struct Dial {
     pub(crate) at: Option<Instant>,
 }
 
+/// What is kept of a peer from pair to pair.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) acquaintance: Acquaintance,
+    /// What it was given in its last pair.
+    pub(crate) given: Given,
+    /// What it was taken from in its last pair.
+    pub(crate) claims: Claims,
+}
+
 /// A peer of this shard.
 #[derive(Debug)]
 pub(crate) struct Remote {
@@ -94,11 +176,13 @@ pub(crate) struct Remote {
     /// Charged records that wait for a permit.
     pub(crate) ready: VecDeque<Incoming>,
     pub(crate) pair: Option<Pair>,
+    /// The first half of a pair of another run of the peer's process, which takes the place of the
+    /// present one when it proves that it lives.
+    pub(crate) challenger: Option<Pair>,
+    pub(crate) memory: Memory,
     pub(crate) dial: Option<Dial>,
     /// The epoch of its Completion lane: raised when a pair ends.
     pub(crate) epoch: u64,
-    /// The generation of the last pair.
-    pub(crate) generation: u32,
     /// It stands in the shard's list of peers with ready records.
     pub(crate) is_active: bool,
     /// When the shard next looks whether it is alive.
@@ -106,7 +190,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         peer: Arc<Peer>,
         source: SourceId,
         receive: ReceiveQueue,
@@ -118,25 +202,36 @@ impl Remote {
             receive,
             ready: VecDeque::new(),
             pair: None,
+            challenger: None,
+            memory: Memory::default(),
             dial,
             epoch: 0,
-            generation: 0,
             is_active: false,
             liveness_at: None,
         }
     }
 
     /// Forgets control records that wait for a permit: they concern a pair that is gone, and a
-    /// goodbye of it would end the next one.
-    pub(crate) fn forget_controls(&mut self) {
+    /// goodbye of it would end the next one. The goodbye, if there was one.
+    pub(crate) fn forget_controls(&mut self) -> Option<GoodbyeReason> {
         let Self { receive, ready, .. } = self;
+        let mut farewell = None;
         ready.retain(|record| {
             let head = record.head();
             if head.kind.is_control() {
                 receive.discard(head.charge());
             }
+            if head.kind == Kind::Goodbye {
+                farewell = Some(farewell_of(record));
+            }
             !head.kind.is_control()
         });
+        farewell
+    }
+
+    /// Whether a pair has this id, or wants to be one.
+    pub(crate) fn knows(&self, id: PairId) -> bool {
+        self.pair.iter().chain(&self.challenger).any(|pair| pair.id == id)
     }
 
     /// Whether both connections are up.
@@ -145,10 +240,22 @@ impl Remote {
     }
 }
 
+/// What a hello says of the pair before.
+pub(crate) const fn statement_of(hello: &Hello) -> Statement {
+    let claimed = Tally { messages: hello.claimed, requests: hello.claimed_requests };
+    Statement { generation: hello.last_generation, claimed }
+}
+
+/// Why a peer says goodbye. One that it does not say well is a drain, as most are.
+pub(crate) fn farewell_of(record: &Incoming) -> GoodbyeReason {
+    Goodbye::decode(&record.payload()).map_or(GoodbyeReason::Drain, |goodbye| goodbye.reason)
+}
+
 /// Charges what arrives on the Application lane.
 pub(crate) struct ApplicationGate<'shard> {
     pub(crate) receive: &'shard mut ReceiveQueue,
     pub(crate) ready: &'shard mut VecDeque<Incoming>,
+    pub(crate) claims: &'shard mut Claims,
     pub(crate) epoch: u64,
 }
 
@@ -174,7 +281,10 @@ impl Gate for ApplicationGate<'_> {
         }
     }
 
+    /// From here on nothing keeps the record from its handler but the end of the host, so it is
+    /// claimed (D-25).
     fn take(&mut self, record: Incoming) {
+        self.claims.claim(record.head().kind);
         self.ready.push_back(record.of_epoch(self.epoch));
     }
 }

@@ -6,7 +6,8 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zcore::{
-    DeadlineSlot, Effect, Ending, Family, Instant, QueueId, Quota, WaiterSlot, WaiterToken, Waiters,
+    ByteCount, DeadlineSlot, Effect, Ending, Family, Instant, QueueId, Quota, WaiterSlot,
+    WaiterToken, Waiters,
 };
 
 use crate::chain::{Chain, Ordinal};
@@ -25,6 +26,8 @@ pub enum WaitEnd {
     Expired,
     /// The lane ended.
     Ended(Ending),
+    /// The peer came back and takes no message of this size (D-06).
+    TooLarge,
 }
 
 /// One waiting call, seen from its future and from whoever ends it.
@@ -116,6 +119,7 @@ impl Drop for Waiting {
 
 #[derive(Debug)]
 struct WaitingCall {
+    token: WaiterToken,
     record: Outgoing,
     call: Arc<Call>,
 }
@@ -170,7 +174,7 @@ impl WaitTable {
     /// Keeps what belongs to a new waiter.
     pub(crate) fn keep(&mut self, token: WaiterToken, record: Outgoing) -> Arc<Call> {
         let call = Arc::new(Call::default());
-        let entry = WaitingCall { record, call: Arc::clone(&call) };
+        let entry = WaitingCall { token, record, call: Arc::clone(&call) };
         let place = usize::try_from(token.slot()).ok().and_then(|slot| self.calls.get_mut(slot));
         debug_assert!(place.is_some(), "slot {} is outside the wait space", token.slot());
         if let Some(place) = place {
@@ -189,14 +193,23 @@ impl WaitTable {
         take_call(&mut self.calls, token)
     }
 
+    /// The waiters of all lanes whose messages are above a limit. O(slots).
+    pub(crate) fn larger_than(&self, size_max: ByteCount) -> Vec<WaiterToken> {
+        let waiting = self.calls.iter().flatten();
+        let larger = waiting.filter(|waiting| waiting.record.message_size() > size_max);
+        larger.map(|waiting| waiting.token).collect()
+    }
+
     /// The pool and what it takes to carry its effects out, borrowed apart.
     pub(crate) fn split(&mut self) -> (&mut Pool, Settling<'_>) {
         (&mut self.pool, Settling { calls: &mut self.calls })
     }
 }
 
+/// The slot may have another waiter by now: a token names one of them only.
 fn take_call(calls: &mut [Option<WaitingCall>], token: WaiterToken) -> Option<WaitingCall> {
-    usize::try_from(token.slot()).ok().and_then(|slot| calls.get_mut(slot))?.take()
+    let place = usize::try_from(token.slot()).ok().and_then(|slot| calls.get_mut(slot))?;
+    place.take_if(|waiting| waiting.token == token)
 }
 
 /// Carries out the effects of a queue.
@@ -211,15 +224,22 @@ impl Settling<'_> {
             Effect::Expire(token) => (token, Some(WaitEnd::Expired)),
             Effect::Refuse(token, ending) => (token, Some(WaitEnd::Ended(ending))),
         };
-        let Some(WaitingCall { record, call }) = take_call(self.calls, token) else {
+        let Some(WaitingCall { mut record, call, .. }) = take_call(self.calls, token) else {
             debug_assert!(false, "slot {} waits without a call", token.slot());
             return;
         };
-        let mut record = record;
         let end = refusal.unwrap_or_else(|| WaitEnd::Admitted(chain.push(&mut record)));
         settled.records.push(record);
         settled.admitted += u32::from(refusal.is_none());
         settled.wakers.extend(call.end(end));
+    }
+
+    /// Ends a call that was withdrawn from its queue.
+    pub(crate) fn refuse(&mut self, token: WaiterToken, end: WaitEnd, settled: &mut Settled) {
+        if let Some(WaitingCall { record, call, .. }) = take_call(self.calls, token) {
+            settled.records.push(record);
+            settled.wakers.extend(call.end(end));
+        }
     }
 }
 

@@ -127,8 +127,7 @@ fn a_pair_is_settled_once() {
 fn whatever_a_peer_claims_no_more_is_lost_than_it_could_have_lost() {
     let edges = [0, 1, 2, 3, 4, 5, 6, u64::MAX - 1, u64::MAX];
     let all = edges.iter().flat_map(|one| edges.map(|other| (*one, other)));
-    let tallies: Vec<_> =
-        all.map(|(messages, requests)| Tally { messages, requests }).collect();
+    let tallies: Vec<_> = all.map(|(messages, requests)| Tally { messages, requests }).collect();
     for history in histories().into_iter().filter(|history| history.len() <= 5) {
         let (given, numbers) = give(&history);
         let count = history.iter().filter(|kind| !kind.is_control()).count() as u64;

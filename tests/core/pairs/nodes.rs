@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use zcore::{
-    Acquaintance, Claims, Given, Order, Ruling, Standing, Statement, rule_on_dial, wire::Refusal,
+    Acquaintance, Claims, Given, Order, Ruling, Run, Standing, Statement, rule_on_dial,
+    wire::Refusal,
 };
 
 /// One of the two nodes. The first has the smaller id.
@@ -25,9 +26,20 @@ pub(crate) enum Lane {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Words {
-    Dial { run: u64, generation: u32, stated: Statement },
-    Accept { run: u64, generation: u32, stated: Statement },
-    Refuse { heard: u32, refusal: Refusal },
+    Dial {
+        run: u64,
+        generation: u32,
+        stated: Statement,
+    },
+    Accept {
+        run: u64,
+        generation: u32,
+        stated: Statement,
+    },
+    Refuse {
+        heard: u32,
+        refusal: Refusal,
+    },
     /// The end of the connection.
     End,
 }
@@ -47,6 +59,8 @@ pub(crate) struct Pair {
     pub(crate) generation: u32,
     pub(crate) phase: Phase,
     run: u64,
+    /// The generation that the other side said, as dialer or as acceptor.
+    dialed: u32,
     /// What this side says of the pair before.
     said: Statement,
     /// What the other side says of it.
@@ -91,6 +105,12 @@ impl Node {
         }
     }
 
+    /// The run that the agreed pair is with.
+    fn holder(&self) -> Option<Run> {
+        let agreed = self.pair.filter(|pair| matches!(pair.phase, Phase::Agreed | Phase::Up));
+        agreed.map(|pair| Run { incarnation: pair.run, heard: pair.dialed })
+    }
+
     /// The run of the last pair says what it took in it.
     fn settle(&mut self, run: u64, stated: Statement) {
         if let Some((generation, _)) = self.unsettled.take_if(|(_, last)| *last == run) {
@@ -103,10 +123,10 @@ impl Node {
         let Some(pair) = &mut self.pair else { return };
         pair.phase = Phase::Up;
         assert!(pair.generation > self.highest, "generation {} again", pair.generation);
-        let Pair { run, heard, .. } = *pair;
-        self.settle(run, heard);
-        self.unsettled = None;
-        let Some(pair) = self.pair else { return };
+        if let Some((generation, last)) = self.unsettled {
+            assert_ne!(last, pair.run, "pair {generation} with this run was not settled");
+            self.given.settle(pair.run, pair.heard);
+        }
         self.highest = pair.generation;
         self.unsettled = Some((pair.generation, pair.run));
         self.given.begin(pair.run, pair.generation);
@@ -148,7 +168,8 @@ impl World {
         let number = self.pairs;
         let (said, heard) = (Statement::default(), Statement::default());
         let phase = Phase::Silent;
-        let pair = Pair { number, is_dialer: true, generation: 0, phase, run: 0, said, heard };
+        let (generation, dialed, run) = (0, 0, 0);
+        let pair = Pair { number, is_dialer: true, generation, phase, run, dialed, said, heard };
         self.nodes[side].pair = Some(pair);
     }
 
@@ -227,7 +248,8 @@ impl World {
         let (run, generation, stated) = said;
         let node = &self.nodes[side];
         let order = if side == 0 { Order::Smaller } else { Order::Larger };
-        let speaker = node.other.speaker(run, generation);
+        let speaker =
+            node.other.speaker(Run { incarnation: run, heard: generation }, node.holder());
         let ruling = rule_on_dial(order, node.standing(), speaker);
         match ruling {
             Ruling::Join | Ruling::Challenge => {}
@@ -238,19 +260,18 @@ impl World {
                 self.give_up(side);
             }
             Ruling::Refuse(refusal) => {
-                let heard = node.other.heard(run);
+                let heard = node.other.heard(run).unwrap_or(0);
                 self.send(side, line, Words::Refuse { heard, refusal });
                 return;
             }
         }
         let node = &mut self.nodes[side];
-        if ruling != Ruling::Challenge {
-            node.settle(run, stated);
-        }
+        node.settle(run, stated);
+        let dialed = generation;
         let generation = node.other.accept(run, generation);
         let (number, said) = (line.pair, node.claims.statement());
         let (phase, heard) = (Phase::Agreed, stated);
-        let pair = Pair { number, is_dialer: false, generation, phase, run, said, heard };
+        let pair = Pair { number, is_dialer: false, generation, phase, run, dialed, said, heard };
         let words = Words::Accept { run: node.run, generation, stated: said };
         if ruling == Ruling::Challenge {
             let before = node.challenger.replace(pair);
@@ -295,6 +316,7 @@ impl World {
         let Some(pair) = &mut node.pair else { return };
         assert!(generation >= pair.generation, "an acceptor lowers the generation");
         pair.generation = generation;
+        pair.dialed = generation;
         pair.run = run;
         pair.heard = stated;
         pair.phase = Phase::Agreed;

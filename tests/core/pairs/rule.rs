@@ -1,15 +1,14 @@
 //! The rule on a hello that dials, over everything that it depends on.
 
 use zcore::wire::Refusal;
-use zcore::{Acquaintance, Order, Ruling, Speaker, Standing, rule_on_dial};
+use zcore::{Acquaintance, Order, Ruling, Run, Speaker, Standing, rule_on_dial};
 
 const ORDERS: [Order; 2] = [Order::Smaller, Order::Larger];
 
 const STANDINGS: [Standing; 4] =
     [Standing::Apart, Standing::Silent, Standing::Asking, Standing::Agreed];
 
-const SPEAKERS: [Speaker; 4] =
-    [Speaker::NewRun, Speaker::Newer, Speaker::Stale, Speaker::FormerRun];
+const SPEAKERS: [Speaker; 4] = [Speaker::Holder, Speaker::Stale, Speaker::Former, Speaker::Other];
 
 const STALE: Ruling = Ruling::Refuse(Refusal::StaleGeneration);
 
@@ -35,13 +34,13 @@ fn a_stale_hello_changes_nothing() {
 }
 
 #[test]
-fn an_agreed_pair_ends_for_a_newer_generation_or_a_new_run_that_lives_and_for_nothing_else() {
+fn an_agreed_pair_ends_for_its_own_peer_or_a_run_that_proves_to_live_and_for_nothing_else() {
     for (order, standing, speaker, ruling) in every_case() {
         if standing == Standing::Agreed {
             let expected = match speaker {
-                Speaker::Newer => Ruling::Replace,
-                Speaker::NewRun => Ruling::Challenge,
-                Speaker::Stale | Speaker::FormerRun => STALE,
+                Speaker::Holder => Ruling::Replace,
+                Speaker::Other => Ruling::Challenge,
+                Speaker::Stale | Speaker::Former => STALE,
             };
             assert_eq!(ruling, expected, "{order:?} {speaker:?}");
         } else {
@@ -57,7 +56,7 @@ fn of_two_dials_under_way_exactly_one_gives_way() {
             assert!(matches!(ruling, Ruling::Replace | BOTH_DIAL), "{speaker:?}: {ruling:?}");
         }
     }
-    for speaker in [Speaker::NewRun, Speaker::Newer, Speaker::FormerRun] {
+    for speaker in [Speaker::Holder, Speaker::Former, Speaker::Other] {
         let smaller = rule_on_dial(Order::Smaller, Standing::Asking, speaker);
         let larger = rule_on_dial(Order::Larger, Standing::Asking, speaker);
         assert_eq!((smaller, larger), (BOTH_DIAL, Ruling::Replace), "{speaker:?}");
@@ -78,27 +77,49 @@ fn a_hello_that_is_not_late_gets_in_where_nobody_waits_for_an_answer() {
     }
 }
 
+/// Who says a hello, while a pair is held by a run of which nothing is known but that.
+fn who(node: &Acquaintance, (incarnation, heard): (u64, u32), holder: Option<u64>) -> Speaker {
+    let holder = holder.map(|incarnation| Run { incarnation, heard: 0 });
+    node.speaker(Run { incarnation, heard }, holder)
+}
+
 #[test]
-fn a_run_is_new_then_known_by_its_generations_then_one_of_the_former() {
+fn a_run_is_unknown_then_a_guest_then_the_last_one_then_a_former_one() {
     let mut other = Acquaintance::default();
-    assert_eq!(other.speaker(7, 0), Speaker::NewRun, "nothing was heard");
+    assert_eq!(who(&other, (7, 0), None), Speaker::Other, "nothing was heard");
     assert_eq!(other.accept(7, 3), 3, "nothing was used here");
-    assert_eq!(other.speaker(7, 3), Speaker::NewRun, "nothing is agreed yet");
-    other.agree(7, 3);
-    for (generation, speaker) in [(2, Speaker::Stale), (3, Speaker::Stale), (4, Speaker::Newer)] {
-        assert_eq!(other.speaker(7, generation), speaker, "generation {generation}");
+    for holder in [None, Some(7), Some(8)] {
+        assert_eq!(who(&other, (7, 2), holder), Speaker::Stale, "a guest has said more");
+        assert_eq!(who(&other, (7, 3), holder), Speaker::Stale, "or that");
     }
-    other.accept(7, 4);
-    assert_eq!(other.speaker(7, 4), Speaker::Stale, "it was heard");
-    other.agree(8, 1);
-    assert_eq!(other.speaker(7, 100), Speaker::FormerRun, "whatever its generation");
-    assert_eq!(other.speaker(8, 1), Speaker::Stale, "the last one");
-    assert_eq!(other.speaker(9, 1), Speaker::NewRun, "and one more");
-    assert_eq!((other.heard(8), other.heard(7)), (1, 0), "only of the last run");
+    assert_eq!(who(&other, (7, 4), Some(7)), Speaker::Holder, "it has given the pair up");
+    assert_eq!(who(&other, (7, 4), Some(8)), Speaker::Other, "the pair is another's");
+    other.agree(7, 3);
+    assert_eq!(who(&other, (7, 3), None), Speaker::Stale, "as before");
+    assert_eq!(who(&other, (7, 4), None), Speaker::Other, "it comes back");
+    other.accept(8, 1);
+    assert_eq!(who(&other, (7, 4), Some(8)), Speaker::Other, "a guest has not replaced it yet");
+    other.agree(8, 2);
+    assert_eq!(who(&other, (7, 100), Some(8)), Speaker::Former, "whatever its generation");
+    assert_eq!(who(&other, (8, 2), Some(8)), Speaker::Stale, "the last one");
+    assert_eq!((other.heard(8), other.heard(7)), (Some(2), None), "only of the last run");
     other.agree(7, 4);
-    assert_eq!(other.speaker(8, 9), Speaker::FormerRun, "they have changed places");
-    assert_eq!(other.speaker(7, 4), Speaker::Stale, "and what it says now counts");
-    assert_eq!(other.speaker(7, 5), Speaker::Newer, "as for any last run");
+    assert_eq!(who(&other, (8, 9), Some(7)), Speaker::Former, "they have changed places");
+    assert_eq!(who(&other, (7, 4), Some(7)), Speaker::Stale, "and what it says now counts");
+    assert_eq!(who(&other, (7, 5), Some(7)), Speaker::Holder, "as for any last run");
+}
+
+#[test]
+fn the_holder_of_a_pair_is_held_to_what_it_said_whoever_spoke_since() {
+    let mut other = Acquaintance::default();
+    other.accept(7, 5);
+    other.accept(8, 1);
+    let holder = Some(Run { incarnation: 7, heard: 5 });
+    for (heard, speaker) in [(4, Speaker::Stale), (5, Speaker::Stale), (6, Speaker::Holder)] {
+        let said = Run { incarnation: 7, heard };
+        assert_eq!(other.speaker(said, holder), speaker, "generation {heard}");
+    }
+    assert_eq!(who(&other, (8, 1), Some(7)), Speaker::Stale, "nor may the guest repeat itself");
 }
 
 #[test]
@@ -108,9 +129,9 @@ fn former_runs_are_remembered_up_to_their_number_the_last_ones_of_them() {
     for run in 0..=count + 1 {
         other.agree(run, 1);
     }
-    assert_eq!(other.speaker(0, 1), Speaker::NewRun, "forgotten");
+    assert_eq!(who(&other, (0, 1), None), Speaker::Other, "forgotten");
     for run in 1..=count {
-        assert_eq!(other.speaker(run, 9), Speaker::FormerRun, "run {run}");
+        assert_eq!(who(&other, (run, 9), None), Speaker::Former, "run {run}");
     }
 }
 
@@ -135,6 +156,6 @@ fn the_end_of_the_numbers_locks_nobody_out() {
     assert_eq!(node.accept(7, u32::MAX), u32::MAX, "a peer may say anything");
     assert_eq!(node.dial(), u32::MAX, "there is none above");
     node.agree(7, u32::MAX);
-    assert_eq!(node.speaker(7, u32::MAX), Speaker::Newer, "the best that it can say");
-    assert_eq!(node.speaker(7, 5), Speaker::Stale, "and not the best");
+    assert_eq!(who(&node, (7, u32::MAX), Some(7)), Speaker::Holder, "the best that it can say");
+    assert_eq!(who(&node, (7, 5), Some(7)), Speaker::Stale, "and not the best");
 }

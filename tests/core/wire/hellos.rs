@@ -25,6 +25,26 @@ fn a_foreign_protocol_is_no_hello_and_gets_no_answer() {
 }
 
 #[test]
+fn a_wrong_start_is_seen_at_its_first_wrong_byte() {
+    let whole = hellos()[0].encode();
+    for length in 0..=HELLO_BYTES {
+        assert_eq!(Hello::check_start(&whole[..length]), Ok(()), "{length} bytes may become one");
+    }
+    for at in 0..MAGIC.len() {
+        let wrong = with(at, b'x');
+        for length in 0..=HELLO_BYTES {
+            let expected = if length > at { Err(HelloError::Magic) } else { Ok(()) };
+            assert_eq!(Hello::check_start(&wrong[..length]), expected, "byte {at} of {length}");
+        }
+    }
+    let other = with(4, 9);
+    for length in 0..=HELLO_BYTES {
+        let expected = if length > 5 { Err(HelloError::Version { version: 9 }) } else { Ok(()) };
+        assert_eq!(Hello::check_start(&other[..length]), expected, "another version, {length}");
+    }
+}
+
+#[test]
 fn another_version_is_found_before_any_other_field_is_read() {
     let mut bytes = [0xff; HELLO_BYTES];
     bytes[..4].copy_from_slice(&MAGIC);
@@ -41,7 +61,8 @@ fn a_refusal_of_another_version_echoes_pair_and_generation_only() {
     let mut bytes = theirs.encode();
     bytes[4] = 9;
     let node = Label::new("acceptor").unwrap();
-    let answer = Hello::answerable(&bytes, Lane::Application, node);
+    let start = bytes.first_chunk().unwrap();
+    let answer = Hello::answerable(start, Lane::Application, node);
     assert_eq!((answer.pair, answer.generation), (theirs.pair, theirs.generation));
     assert_eq!((answer.node, answer.lane, answer.shard), (node, Lane::Application, 0));
     let refusal = Hello { role: Role::Refuse, refusal: Some(Refusal::WrongVersion), ..answer };
@@ -78,7 +99,7 @@ fn each_wrong_field_is_named() {
         (9, 3, HelloError::TopologyKind { code: 3 }, Some(Refusal::WrongTopology)),
         (60, 1, HelloError::Reserved { at: 60 }, None),
         (63, 1, HelloError::Reserved { at: 63 }, None),
-        (192, 1, HelloError::Reserved { at: 192 }, None),
+        (200, 1, HelloError::Reserved { at: 200 }, None),
         (255, 1, HelloError::Reserved { at: 255 }, None),
         (64, 0, HelloError::Node(LabelError::Length { length: 0 }), None),
         (64, 64, HelloError::Node(LabelError::Length { length: 64 }), None),

@@ -1,7 +1,7 @@
 //! A peer that speaks the protocol by hand, over blocking sockets.
 
 use core::net::SocketAddr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -37,6 +37,7 @@ pub(crate) fn hello(node: &str, lane: Lane, pair: PairId, generation: u32) -> He
         incarnation: 7,
         last_generation: 0,
         claimed: 0,
+        claimed_requests: 0,
         max_message_size: 16 << 20,
         outstanding_max: 1_000,
         node: Label::new(node).unwrap(),
@@ -48,6 +49,12 @@ pub(crate) fn hello(node: &str, lane: Lane, pair: PairId, generation: u32) -> He
 pub(crate) fn fresh_pair() -> PairId {
     static LAST: AtomicU64 = AtomicU64::new(0);
     PairId::new((1 << 64) + u128::from(LAST.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// A generation above all that any test has used.
+pub(crate) fn fresh_generation() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// A whole record for the host's channel.
@@ -189,7 +196,7 @@ impl RawPair {
     /// Dials a host as `node`.
     #[track_caller]
     pub(crate) fn dial(host: &Host, node: &str) -> Self {
-        Self::dial_as(host, &hello(node, Lane::Application, fresh_pair(), 1))
+        Self::dial_as(host, &hello(node, Lane::Application, fresh_pair(), fresh_generation()))
     }
 
     #[track_caller]
@@ -199,7 +206,8 @@ impl RawPair {
         let heard = application.read_hello();
         assert_eq!(heard.role, Role::Accept, "the host takes {:?}: {heard:?}", first.node);
         let mut completion = Connection::open(host);
-        completion.greet(&Hello { lane: Lane::Completion, shard: heard.shard, ..*first });
+        let Hello { shard, generation, .. } = heard;
+        completion.greet(&Hello { lane: Lane::Completion, shard, generation, ..*first });
         let second = completion.read_hello();
         assert_eq!(second.role, Role::Accept, "the other lane: {second:?}");
         Self { application, completion, heard }
@@ -278,18 +286,25 @@ impl RawListener {
     /// The answer that joins a connection to its pair.
     pub(crate) fn answer(&self, dial: &Hello) -> Hello {
         let node = Label::new(self.node).unwrap();
-        Hello { role: Role::Accept, shard: 3, node, incarnation: 9, ..*dial }
+        let silent = Hello { last_generation: 0, claimed: 0, claimed_requests: 0, ..*dial };
+        Hello { role: Role::Accept, shard: 3, node, incarnation: 9, ..silent }
     }
 
     #[track_caller]
     pub(crate) fn accept_pair(&self) -> RawPair {
+        self.accept_pair_saying(|answer| answer)
+    }
+
+    /// Takes a pair, with something else in both answers than usual.
+    #[track_caller]
+    pub(crate) fn accept_pair_saying(&self, change: impl Fn(Hello) -> Hello) -> RawPair {
         let (mut application, heard) = self.accept();
         assert_eq!(heard.lane, Lane::Application, "this lane comes first");
-        application.say(&self.answer(&heard).encode());
+        application.say(&change(self.answer(&heard)).encode());
         let (mut completion, second) = self.accept();
         assert_eq!(second.lane, Lane::Completion, "the other half: {second:?}");
         assert_eq!((second.pair, second.shard), (heard.pair, 3), "of the same pair");
-        completion.say(&self.answer(&second).encode());
+        completion.say(&change(self.answer(&second)).encode());
         RawPair { application, completion, heard }
     }
 

@@ -79,11 +79,11 @@
 //! with lane Application depends on what there is already, and on the run of the other's process,
 //! which the incarnation names:
 //!
-//! | what there is | the run of the last pair, with a generation not above all heard from it | the run of an earlier pair | the run of the last pair, with another generation | a run without a pair |
+//! | what there is | a run of which this generation was heard, or a higher one | the run of an earlier pair than the last one | the run that the pair is with | any other |
 //! |---|---|---|---|---|
-//! | nothing, or an own dial that has not said hello | refuse with 9 | accept | accept | accept |
-//! | an own dial without an answer, and the smaller node id | refuse with 9 | refuse with 8 | refuse with 8 | refuse with 8 |
-//! | an own dial without an answer, and the larger node id | refuse with 9 | accept | accept | accept |
+//! | nothing, or an own dial that has not said hello | refuse with 9 | accept | | accept |
+//! | an own dial without an answer, and the smaller node id | refuse with 9 | refuse with 8 | | refuse with 8 |
+//! | an own dial without an answer, and the larger node id | refuse with 9 | accept | | accept |
 //! | a pair that was accepted or answered | refuse with 9 | refuse with 9 | accept | accept, and end the pair at step 4 |
 //!
 //! Node ids compare byte by byte. To accept ends what there is, except where the table says when. A
@@ -229,9 +229,7 @@ pub use codes::{ContentType, Fault, GoodbyeReason, Kind, Lane, Refusal, Role, To
 pub use decoder::{Decoder, Piece};
 pub use error::{PayloadError, WireError};
 pub use head::{HEAD_BYTES, Head, Limits, REMAINING_AT};
-pub use hello::{
-    HELLO_BYTES, HELLO_START_BYTES, Hello, HelloError, MAGIC, PairId, VERSION,
-};
+pub use hello::{HELLO_BYTES, HELLO_START_BYTES, Hello, HelloError, MAGIC, PairId, VERSION};
 pub use label::{LABEL_MAX, Label, LabelError};
 pub use payload::{ERROR_REPLY_BYTES, ErrorReply, GOODBYE_BYTES, Goodbye};
 pub use route::RouteHash;

@@ -11,20 +11,20 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use zcore::wire::{ErrorReply, Fault, Kind, RouteHash};
 use zcore::{Certainty, Family, Instant, Progress, Stage, Timeout};
-use ztransport::{Incoming, Limit, Ordinal, Outgoing, Peer, PeerState, Submitted, WaitEnd};
+use ztransport::{Incoming, Limit, Ordinal, Outgoing, Peer, Submitted, WaitEnd};
 
 use super::payload::{IntoPayload, Payload, from_json};
 use super::pending::{RequestCell, RequestEnd};
 use crate::engine::Shared;
 use crate::error::{Error, ErrorKind};
-use crate::topology::SelectOne;
+use crate::topology::{SelectOne, returned};
 
 /// Where calls of one kind go.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// One candidate of a channel, chosen for each call (B-73).
     Channel(Arc<SelectOne>),
-    /// Always the same peer (B-72).
+    /// Always the same node (B-72).
     Node(Arc<Peer>),
 }
 
@@ -77,6 +77,9 @@ impl Caller {
             WaitEnd::Admitted(_) => Ok(()),
             WaitEnd::Expired => Err(self.failed_after(Error::no_room(), began)),
             WaitEnd::Ended(ending) => Err(self.failed_after(Error::ended(ending), began)),
+            WaitEnd::TooLarge => {
+                Err(self.failed_after(Error::outgrown(Stage::AwaitingRoom), began))
+            }
         }
     }
 
@@ -85,9 +88,11 @@ impl Caller {
     /// # Errors
     ///
     /// Those of [`Caller::send`], and what became of the request afterwards:
-    /// [`ErrorKind::DeadlineExceeded`] without a reply in time, [`ErrorKind::Unavailable`] when the
-    /// connection broke (both ambiguous once the request was sent); what the other side says:
-    /// [`ErrorKind::NotFound`], [`ErrorKind::TypeMismatch`], [`ErrorKind::Rejected`],
+    /// [`ErrorKind::DeadlineExceeded`] without a reply in time, ambiguous once the request was sent;
+    /// [`ErrorKind::Unavailable`] when the connection broke after it was sent. That call waits until
+    /// the peer is back and says whether it had taken the request, at most 15 s and never beyond its
+    /// own timeout: it is safe to repeat if the peer had not, and ambiguous if it had or if it says
+    /// nothing (D-25). What the other side answers: [`ErrorKind::NotFound`], [`ErrorKind::TypeMismatch`], [`ErrorKind::Rejected`],
     /// [`ErrorKind::InternalFailure`].
     pub fn request<P: IntoPayload>(&self, name: &str, payload: P) -> RequestCall<'_, P> {
         let timeout = self.shared.settings.request_timeout.get();
@@ -96,8 +101,11 @@ impl Caller {
 
     fn choose(&self) -> Result<Arc<Peer>, Error> {
         let peer = match &self.target {
-            Target::Channel(candidates) => candidates.choose(),
-            Target::Node(peer) => Some(Arc::clone(peer)),
+            Target::Channel(candidates) => candidates.choose(&self.shared.peers),
+            Target::Node(peer) => {
+                let returned = returned(&self.shared.peers, peer);
+                Some(returned.unwrap_or_else(|| Arc::clone(peer)))
+            }
         };
         peer.ok_or_else(|| {
             let hint = "the channel has no candidate; add a peer that serves it";
@@ -129,8 +137,7 @@ impl Caller {
         };
         let record = self.record(Kind::Request, id, name, payload);
         let record = Outgoing { deadline: Some(deadline), ..record };
-        let pairs = peer.pairs();
-        let mut claim = Claim { shared: &self.shared, peer: &peer, id, pairs, ordinal: None };
+        let mut claim = Claim { shared: &self.shared, peer: &peer, id, ordinal: None };
         let limit = Limit::At(deadline);
         let ordinal = match peer.application().submit(record, Family::Request, limit) {
             Submitted::Admitted(ordinal) => ordinal,
@@ -142,6 +149,9 @@ impl Caller {
                 WaitEnd::Expired => return Err(self.failed_after(Error::no_room(), began)),
                 WaitEnd::Ended(ending) => {
                     return Err(self.failed_after(Error::ended(ending), began));
+                }
+                WaitEnd::TooLarge => {
+                    return Err(self.failed_after(Error::outgrown(Stage::AwaitingRoom), began));
                 }
             },
         };
@@ -157,9 +167,7 @@ impl Caller {
         progress: Progress,
         began: Instant,
     ) -> Result<Reply, Error> {
-        let is_queued = progress == Progress::Queued;
-        let stage = if is_queued { Stage::Queued } else { Stage::AwaitingReply };
-        let certainty = progress.certainty();
+        let (stage, certainty) = (stage_of(progress), progress.certainty());
         let error = match end {
             RequestEnd::Answered(record) => match read_answer(record) {
                 Ok(reply) => return Ok(reply),
@@ -170,10 +178,27 @@ impl Caller {
                 let hint = "there was no reply within the timeout";
                 Error::new(ErrorKind::DeadlineExceeded, stage, certainty, hint)
             }
-            RequestEnd::LinkLost => {
-                let hint = "the connection broke after the request was sent";
-                Error::new(ErrorKind::Unavailable, stage, certainty, hint)
+            RequestEnd::LinkLost(progress) => {
+                let hint = match progress {
+                    Progress::Disclaimed => {
+                        "the connection broke, and the peer says that the request never arrived"
+                    }
+                    Progress::PeerClaimed => {
+                        "the connection broke after the peer had taken the request"
+                    }
+                    Progress::NotAdmitted
+                    | Progress::Queued
+                    | Progress::HandedToKernel
+                    | Progress::Replied(_) => "the connection broke after the request was sent",
+                };
+                let (kind, certainty) = (ErrorKind::Unavailable, progress.certainty());
+                Error::new(kind, Stage::AwaitingReply, certainty, hint)
             }
+            RequestEnd::Detached(progress) => {
+                let (stage, certainty) = (stage_of(progress), progress.certainty());
+                Error::new(ErrorKind::Unavailable, stage, certainty, "the target was detached")
+            }
+            RequestEnd::TooLarge => Error::outgrown(Stage::Queued),
             RequestEnd::ShutDown => {
                 let hint = "this host ended before the reply came";
                 Error::new(ErrorKind::ShuttingDown, stage, certainty, hint)
@@ -250,23 +275,15 @@ struct Claim<'call> {
     shared: &'call Shared,
     peer: &'call Peer,
     id: u64,
-    /// How often the peer's pair had come up before.
-    pairs: u64,
     ordinal: Option<Ordinal>,
 }
 
 impl Claim<'_> {
-    /// Lets the request end at its deadline, or now if its connection is gone already.
+    /// Lets the request end at its deadline.
     fn admitted(&mut self, ordinal: Ordinal, deadline: Instant) {
-        let Self { shared, peer, id, pairs, ordinal: place } = self;
-        *place = Some(ordinal);
-        if shared.pending.admitted(*id, ordinal, deadline) {
-            shared.wake_by(deadline);
-        }
-        let is_same_link = !matches!(peer.state(), PeerState::Disconnected | PeerState::Detached)
-            && peer.pairs() == *pairs;
-        if !is_same_link && ordinal < peer.application().lost_below() {
-            shared.pending.link_lost_for(*id);
+        self.ordinal = Some(ordinal);
+        if self.shared.pending.admitted(self.id, deadline) {
+            self.shared.wake_by(deadline);
         }
     }
 
@@ -286,6 +303,17 @@ impl Drop for Claim<'_> {
         if let Some(ordinal) = self.ordinal {
             self.peer.application().retract(ordinal);
         }
+    }
+}
+
+/// Where a request stood that came so far.
+const fn stage_of(progress: Progress) -> Stage {
+    match progress {
+        Progress::NotAdmitted | Progress::Queued => Stage::Queued,
+        Progress::HandedToKernel
+        | Progress::Disclaimed
+        | Progress::PeerClaimed
+        | Progress::Replied(_) => Stage::AwaitingReply,
     }
 }
 

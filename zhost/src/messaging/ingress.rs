@@ -5,10 +5,11 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use zcore::Instant;
 use zcore::wire::{Fault, Kind};
+use zcore::{Instant, Settlement};
 use ztransport::{
-    CloseReason, DropReason, Expectation, Incoming, Ingress, Ordinal, Peer, Permit, ShardPlan,
+    CloseReason, DropReason, Expectation, HandedOver, Incoming, Ingress, Peer, Permit, Prospect,
+    ShardPlan,
 };
 
 use super::handler::HandlerJob;
@@ -134,10 +135,30 @@ impl Ingress for HostIngress {
         tracing::info!(peer = peer.slot(), pairs = peer.pairs(), "a pair is up");
     }
 
-    fn link_down(&mut self, peer: &Arc<Peer>, handed_over: Ordinal, reason: CloseReason) {
-        self.shared.pending.link_lost(peer.slot(), handed_over);
+    fn handed_over(&mut self, _: &Arc<Peer>, requests: &[HandedOver]) {
+        self.shared.pending.handed_over(requests);
+    }
+
+    fn link_down(&mut self, peer: &Arc<Peer>, reason: CloseReason, prospect: Prospect) {
+        match prospect {
+            Prospect::Until(until) => self.shared.pending.strand(peer.slot(), until),
+            Prospect::Never => self.shared.pending.settle(peer.slot(), None),
+        }
         self.shared.counters.pair_ended();
         tracing::info!(peer = peer.slot(), reason = reason.as_str(), "a pair ended");
+    }
+
+    fn settled(&mut self, peer: &Arc<Peer>, settlement: &Settlement) {
+        self.shared.pending.settle(peer.slot(), Some(settlement));
+    }
+
+    fn detached(&mut self, peer: &Arc<Peer>) {
+        self.shared.pending.detached(peer.slot());
+        tracing::info!(peer = peer.slot(), "a peer is gone for good");
+    }
+
+    fn too_large(&mut self, _: &Arc<Peer>, id: u64) {
+        self.shared.pending.too_large(id);
     }
 
     fn rejected(&mut self, reason: CloseReason) {

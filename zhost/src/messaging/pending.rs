@@ -3,8 +3,8 @@
 use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zcore::{DeadlineSlot, Deadlines, Instant};
-use ztransport::{Expectation, Incoming, Ordinal};
+use zcore::{DeadlineSlot, Deadlines, Instant, Progress, Settlement};
+use ztransport::{Expectation, HandedOver, Incoming};
 
 /// Requests of one host that are not answered yet (D-15).
 pub(crate) const PENDING_MAX: u32 = 65_536;
@@ -20,8 +20,13 @@ pub(crate) enum RequestEnd {
     Answered(Incoming),
     /// Its time was over.
     Expired,
-    /// Its connection broke after it was handed to the kernel.
-    LinkLost,
+    /// Its connection broke after it was handed to the kernel. How far it came, as far as the peer
+    /// has told since.
+    LinkLost(Progress),
+    /// Its target is gone for good. How far it had come.
+    Detached(Progress),
+    /// It is larger than its target takes since that came back, and was not sent.
+    TooLarge,
     /// This host ended.
     ShutDown,
 }
@@ -78,9 +83,30 @@ struct Slot {
 
 #[derive(Debug)]
 struct Entry {
-    /// Its place in the Application lane, once it has one.
-    ordinal: Option<Ordinal>,
+    journey: Journey,
     cell: Arc<RequestCell>,
+}
+
+/// Where a request is that has no answer.
+#[derive(Clone, Copy, Debug)]
+enum Journey {
+    /// It waits for room, or is queued.
+    Here,
+    /// It was handed to the kernel: its number among the messages of its pair.
+    Away(u64),
+    /// Its pair has ended since. No answer can come any more, only word of how far it came, and that
+    /// until then.
+    Stranded(u64, Instant),
+}
+
+impl Journey {
+    /// How far a request came if it ends now.
+    const fn progress(self) -> Progress {
+        match self {
+            Self::Here => Progress::Queued,
+            Self::Away(_) | Self::Stranded(..) => Progress::HandedToKernel,
+        }
+    }
 }
 
 /// The pending requests of a host. Its lock is taken alone.
@@ -118,7 +144,7 @@ impl Pending {
             slot
         };
         let cell = Arc::new(RequestCell::default());
-        let entry = Entry { ordinal: None, cell: Arc::clone(&cell) };
+        let entry = Entry { journey: Journey::Here, cell: Arc::clone(&cell) };
         let place = table.slots.get_mut(slot as usize)?;
         place.generation += 1;
         place.peer = peer;
@@ -129,11 +155,26 @@ impl Pending {
     }
 
     /// Notes that a request was admitted, and when its time is over. `false` if it has ended.
-    pub(crate) fn admitted(&self, id: u64, ordinal: Ordinal, deadline: Instant) -> bool {
+    pub(crate) fn admitted(&self, id: u64, deadline: Instant) -> bool {
         let mut table = self.lock();
         let Some(entry) = table.entry(id) else { return false };
-        entry.ordinal = Some(ordinal);
-        table.deadlines.insert(slot_of(id), deadline)
+        let deadline = match entry.journey {
+            // All of that may have happened before its caller came to say so.
+            Journey::Stranded(_, until) => deadline.min(until),
+            Journey::Here | Journey::Away(_) => deadline,
+        };
+        table.end_by(slot_of(id), deadline);
+        true
+    }
+
+    /// Notes that requests leave for the kernel.
+    pub(crate) fn handed_over(&self, requests: &[HandedOver]) {
+        let mut table = self.lock();
+        for HandedOver { id, number } in requests {
+            if let Some(entry) = table.entry(*id) {
+                entry.journey = Journey::Away(*number);
+            }
+        }
     }
 
     /// Takes a request out without an end, because its caller is the one who ends it. `false` if it
@@ -150,7 +191,13 @@ impl Pending {
             return Expectation::NeverIssued;
         };
         if slot.generation == generation && slot.peer == peer {
-            return if slot.entry.is_some() { Expectation::Wanted } else { Expectation::Late };
+            return match slot.entry.as_ref().map(|entry| entry.journey) {
+                Some(Journey::Away(_)) => Expectation::Wanted,
+                // The peer cannot have heard of it.
+                Some(Journey::Here) => Expectation::NeverIssued,
+                // A pair answers its own requests only (BU-11).
+                Some(Journey::Stranded(..)) | None => Expectation::Late,
+            };
         }
         // Whom an earlier request of the slot went to is not known any more.
         if (1..slot.generation).contains(&generation) {
@@ -180,40 +227,67 @@ impl Pending {
         self.lock().deadlines.earliest().map(|(_, deadline)| deadline)
     }
 
-    /// Ends the requests whose time is over. How many.
-    pub(crate) fn expire(&self, now: Instant) -> u64 {
-        let mut expired = 0;
+    /// Ends the requests whose time is over.
+    pub(crate) fn expire(&self, now: Instant) {
         loop {
             let mut table = self.lock();
             let due = table.deadlines.earliest().filter(|(_, deadline)| *deadline <= now);
-            let Some((slot, _)) = due else { return expired };
+            let Some((slot, _)) = due else { return };
             let entry = table.take_slot(slot);
             drop(table);
-            expired += 1;
-            if let Some(entry) = entry {
-                entry.cell.end(RequestEnd::Expired);
-            }
+            let Some(entry) = entry else { continue };
+            entry.cell.end(match entry.journey {
+                Journey::Here | Journey::Away(_) => RequestEnd::Expired,
+                // Why it has no answer is known, and that it will have none.
+                Journey::Stranded(..) => RequestEnd::LinkLost(Progress::HandedToKernel),
+            });
         }
     }
 
-    /// Ends the requests of a peer that were handed to a connection which broke.
-    pub(crate) fn link_lost(&self, peer: u32, handed_over: Ordinal) {
-        self.end_where(&RequestEnd::LinkLost, |slot, entry| {
-            slot.peer == peer && entry.ordinal.is_some_and(|ordinal| ordinal < handed_over)
+    /// The connection of a peer broke: those of its requests that were handed over have no answer to
+    /// expect. They wait for what it tells when it comes back, and not longer than until then.
+    pub(crate) fn strand(&self, peer: u32, until: Instant) {
+        let mut table = self.lock();
+        let Table { slots, deadlines, .. } = &mut *table;
+        for (slot, place) in (0..).zip(slots) {
+            let Some(entry) = place.entry.as_mut().filter(|_| place.peer == peer) else { continue };
+            let Journey::Away(number) = entry.journey else { continue };
+            entry.journey = Journey::Stranded(number, until);
+            let own = deadlines.get(slot);
+            deadlines.remove(slot);
+            deadlines.insert(slot, own.map_or(until, |own| own.min(until)));
+        }
+    }
+
+    /// The peer of a broken connection is back, and has told what it took, or will not come back.
+    pub(crate) fn settle(&self, peer: u32, told: Option<&Settlement>) {
+        self.end_where(|slot, entry| {
+            let (Journey::Away(number) | Journey::Stranded(number, _)) = entry.journey else {
+                return None;
+            };
+            let progress = told.map_or(Progress::HandedToKernel, |told| told.progress(number));
+            (slot.peer == peer).then_some(RequestEnd::LinkLost(progress))
         });
     }
 
-    /// Ends one request that was handed to a connection which broke.
-    pub(crate) fn link_lost_for(&self, id: u64) {
+    /// Ends every request to a peer that is gone for good.
+    pub(crate) fn detached(&self, peer: u32) {
+        self.end_where(|slot, entry| {
+            (slot.peer == peer).then(|| RequestEnd::Detached(entry.journey.progress()))
+        });
+    }
+
+    /// Ends a request that its target does not take any more.
+    pub(crate) fn too_large(&self, id: u64) {
         let entry = self.lock().take(id);
         if let Some(entry) = entry {
-            entry.cell.end(RequestEnd::LinkLost);
+            entry.cell.end(RequestEnd::TooLarge);
         }
     }
 
     /// Ends every request, because the host ends.
     pub(crate) fn shut_down(&self) {
-        self.end_where(&RequestEnd::ShutDown, |_, _| true);
+        self.end_where(|_, _| Some(RequestEnd::ShutDown));
     }
 
     /// How many are pending.
@@ -221,19 +295,20 @@ impl Pending {
         self.lock().open
     }
 
-    fn end_where(&self, end: &RequestEnd, matches: impl Fn(&Slot, &Entry) -> bool) {
-        let slots = self.lock().slots.len();
-        for slot in 0..slots {
+    fn end_where(&self, ending: impl Fn(&Slot, &Entry) -> Option<RequestEnd>) {
+        let ended: Vec<_> = {
             let mut table = self.lock();
-            let place = table.slots.get(slot);
-            let found = place.and_then(|place| place.entry.as_ref().map(|entry| (place, entry)));
-            if found.is_none_or(|(place, entry)| !matches(place, entry)) {
-                continue;
-            }
-            let entry = table.take_slot(u32::try_from(slot).unwrap_or(u32::MAX));
-            drop(table);
+            let ends = |(slot, place): (u32, &Slot)| {
+                let end = ending(place, place.entry.as_ref()?)?;
+                Some((slot, end))
+            };
+            let ends: Vec<_> = (0..).zip(&table.slots).filter_map(ends).collect();
+            let taken = ends.into_iter().map(|(slot, end)| (table.take_slot(slot), end));
+            taken.collect()
+        };
+        for (entry, end) in ended {
             if let Some(entry) = entry {
-                entry.cell.end(end.clone());
+                entry.cell.end(end);
             }
         }
     }
@@ -247,6 +322,12 @@ impl Table {
     fn entry(&mut self, id: u64) -> Option<&mut Entry> {
         let slot = self.slots.get_mut(slot_of(id) as usize)?;
         if slot.generation == id >> SLOT_BITS { slot.entry.as_mut() } else { None }
+    }
+
+    /// Sets when the request in a slot ends, if nothing else ends it.
+    fn end_by(&mut self, slot: u32, deadline: Instant) {
+        self.deadlines.remove(slot);
+        self.deadlines.insert(slot, deadline);
     }
 
     fn take(&mut self, id: u64) -> Option<Entry> {

@@ -137,6 +137,7 @@ impl Duty {
             Submitted::Admitted(_) => Ok(()),
             Submitted::Waiting(waiting) => match waiting.await {
                 WaitEnd::Admitted(_) => Ok(()),
+                WaitEnd::TooLarge => Err(Fault::MessageTooLarge),
                 WaitEnd::Expired | WaitEnd::Ended(_) => Err(Fault::InternalFailure),
             },
             Submitted::Refused(Refusal::TooLarge) => Err(Fault::MessageTooLarge),

@@ -6,7 +6,7 @@ use ztransport::socket::SocketAddress;
 
 use crate::messaging::{Handler, IntoRequestHandler, IntoSendHandler};
 
-pub(crate) use select::{SelectOne, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub(crate) use select::{SelectOne, WEIGHT_DEFAULT, WEIGHT_MAX, returned};
 
 /// A mesh in which every node may call every other.
 ///

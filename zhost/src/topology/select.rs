@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ztransport::{Peer, PeerState};
+use ztransport::{Peer, PeerState, Peers};
 
 /// The weight of a candidate unless it says otherwise (D-21).
 pub(crate) const WEIGHT_DEFAULT: u32 = 100;
@@ -43,15 +43,24 @@ impl SelectOne {
     }
 
     /// The next candidate: one that is connected, or else one whose queue keeps the message until
-    /// it is. `None` if there is none at all.
-    pub(crate) fn choose(&self) -> Option<Arc<Peer>> {
+    /// it is. `None` if there is none at all. A node that was detached and is back is one again.
+    pub(crate) fn choose(&self, peers: &Peers) -> Option<Arc<Peer>> {
         let mut candidates = self.candidates.lock().unwrap_or_else(PoisonError::into_inner);
         for candidate in candidates.iter_mut() {
+            if let Some(returned) = returned(peers, &candidate.peer) {
+                candidate.peer = returned;
+            }
             candidate.state = candidate.peer.state();
         }
         choose(&mut candidates, |state| state == PeerState::Connected)
             .or_else(|| choose(&mut candidates, |state| state != PeerState::Detached))
     }
+}
+
+/// The peer that a detached one has come back as, if it has.
+pub(crate) fn returned(peers: &Peers, peer: &Peer) -> Option<Arc<Peer>> {
+    let node = peer.node().filter(|_| peer.state() == PeerState::Detached)?;
+    peers.find(peer.topology(), node)
 }
 
 fn choose(

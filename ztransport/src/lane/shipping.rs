@@ -2,50 +2,12 @@
 
 use std::sync::TryLockError;
 
-use zcore::Ending;
-
 use super::state::LaneState;
-use super::{Lane, LaneLink, Step};
+use super::{Lane, LaneLink};
 use crate::batch::{Batch, SealedRecord};
-use crate::chain::Ordinal;
 use crate::wait_space::Settled;
 
 impl Lane {
-    /// Begins anew: what is queued and what waits belongs to a pair that is gone. The new epoch, and
-    /// how many messages were dropped.
-    pub(crate) fn restart(&self) -> (u64, u64) {
-        let mut state = self.lock();
-        state.link = state.link.down();
-        let cleared = state.chain.clear();
-        let now = self.context.clock.now();
-        let (settled, _) = self.settle(&mut state, Step::End(Ending::Detached), now);
-        state.queue = state.queue.renewed();
-        state.epoch += 1;
-        let epoch = state.epoch;
-        drop(state);
-        settled.finish();
-        (epoch, cleared.messages())
-    }
-
-    /// Ends the lane with its host: nothing more is sent, later submissions hear that the host shuts
-    /// down. How many messages were dropped, those of a batch in flight among them: they may be lost
-    /// as well, and nobody will tell.
-    pub(crate) fn abandon(&self) -> u64 {
-        let mut state = self.lock();
-        state.link = state.link.down();
-        let cleared = state.chain.clear();
-        let in_flight = core::mem::take(&mut state.in_flight);
-        let now = self.context.clock.now();
-        let (settled, _) = self.settle(&mut state, Step::End(Ending::Closed), now);
-        state.queue = state.queue.renewed();
-        let (none, _) = self.settle(&mut state, Step::End(Ending::Closed), now);
-        state.epoch += 1;
-        drop(state);
-        settled.finish();
-        none.finish();
-        cleared.messages() + in_flight
-    }
-
     /// Lets records leave over a new link.
     pub(crate) fn link_up(&self) {
         {
@@ -55,12 +17,10 @@ impl Lane {
         self.ring();
     }
 
-    /// Keeps records back: the link is gone. What was handed over by then.
-    pub(crate) fn link_down(&self) -> Ordinal {
+    /// Keeps records back: the link is gone.
+    pub(crate) fn link_down(&self) {
         let mut state = self.lock();
         state.link = state.link.down();
-        state.lost_below = state.chain.sealed();
-        state.lost_below
     }
 
     /// Cuts the next batch. The shard never waits for a lane: a busy one rings again.
@@ -99,8 +59,8 @@ impl Lane {
         settled.finish();
     }
 
-    /// Takes in that the rest of a batch will not be sent: its link is gone. Whether the peer has
-    /// those records cannot be known. How many messages there were.
+    /// Takes in that the rest of a batch will not be sent: its link is gone. How many messages there
+    /// were.
     pub(crate) fn lost(&self, batch: &Batch) -> u64 {
         let records = batch.unsent_records();
         let mut state = self.lock();

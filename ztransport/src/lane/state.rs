@@ -17,8 +17,6 @@ pub(super) struct LaneState {
     pub(super) in_flight: u64,
     /// How often the lane began anew.
     pub(super) epoch: u64,
-    /// Records below this were handed to a link that broke.
-    pub(super) lost_below: Ordinal,
     /// Calls that waited.
     pub(super) waits: u64,
     /// Control records queued and not sealed, by kind.

@@ -7,6 +7,7 @@ use zcore::wire::{Lane, Limits};
 use zcore::{Instant, ReceiveQueue};
 
 use super::ShardPlan;
+use super::departed::Departed;
 use super::moving::Place;
 use super::timers::Timer;
 use crate::close::CloseReason;
@@ -61,6 +62,7 @@ pub(super) struct Connections<I> {
     /// Peers with ready records, the one served longest ago first (D-23).
     pub(super) active: VecDeque<u32>,
     pub(super) permits: Vec<Permit>,
+    pub(super) departed: Departed,
 }
 
 impl<I: Ingress> Connections<I> {
@@ -77,6 +79,7 @@ impl<I: Ingress> Connections<I> {
             timers: BTreeSet::new(),
             active: VecDeque::new(),
             permits: Vec::new(),
+            departed: Departed::new(),
         }
     }
 
@@ -216,10 +219,8 @@ impl<I: Ingress> Connections<I> {
         Some((link, remote, &mut self.ingress))
     }
 
-    pub(super) fn forget_remote(&mut self, peer: u32) {
-        if let Some(place) = self.remotes.get_mut(index(peer)) {
-            *place = None;
-        }
+    pub(super) fn forget_remote(&mut self, peer: u32) -> Option<Remote> {
+        self.remotes.get_mut(index(peer))?.take()
     }
 
     pub(super) fn remotes(&self) -> impl Iterator<Item = &Remote> {
@@ -284,6 +285,7 @@ impl<I: Ingress> Connections<I> {
             | Stage::Greeting { peer }
             | Stage::Joined { peer }
             | Stage::Lingering { peer: Some(peer) } => self.end_pair(peer, reason),
+            Stage::Challenging { peer } => self.drop_challenger(peer, reason),
         }
     }
 
@@ -318,7 +320,7 @@ impl<I: Ingress> Connections<I> {
         let peer = link.stage.peer();
         self.forget_link(socket);
         if let Some(peer) = peer {
-            self.forget_client(peer);
+            self.forget_gone(peer);
         }
     }
 

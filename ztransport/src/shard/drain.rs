@@ -17,6 +17,7 @@ use crate::limits::LINGER_MAX;
 use crate::link::{Receiving, Stage};
 use crate::op::Op;
 use crate::pair::{Pair, PairPhase, Remote};
+use crate::peer::PeerState;
 use crate::record::{Incoming, Outgoing};
 use crate::token::SocketId;
 
@@ -59,9 +60,7 @@ impl<I: Ingress> Connections<I> {
         let Some(remote) = self.remote(peer) else { return };
         // A peer that has said it itself has half-closed, or will.
         if remote.pair.is_some_and(|pair| pair.phase == PairPhase::Up) {
-            let none = RouteHash::default();
-            let goodbye = Outgoing::new(Kind::Goodbye, 0, none, goodbye_payload());
-            remote.peer.application().submit_control(goodbye);
+            remote.peer.application().submit_control(goodbye(GoodbyeReason::Drain));
             self.flush(peer, Lane::Application);
         }
     }
@@ -82,7 +81,7 @@ impl<I: Ingress> Connections<I> {
 
     /// The peer drains: send it no more, once what the kernel has is gone. A host that drains itself
     /// still sends what it holds: the peer reads to the end.
-    pub(super) fn take_goodbye(&mut self, peer: u32) {
+    pub(super) fn take_goodbye(&mut self, peer: u32, reason: GoodbyeReason) {
         let is_draining = !self.is_serving();
         let Some(remote) = self.remote(peer) else { return };
         let Some(pair) = remote.pair.as_mut().filter(|pair| pair.phase == PairPhase::Up) else {
@@ -96,6 +95,7 @@ impl<I: Ingress> Connections<I> {
         remote.peer.set_leaving();
         remote.peer.application().link_down();
         self.finish_goodbye(peer);
+        self.heed(peer, reason);
     }
 
     /// Ends our side of the Application lane of a leaving peer when nothing is in flight.
@@ -121,7 +121,7 @@ impl<I: Ingress> Connections<I> {
                 self.shut(socket);
                 return;
             }
-            Stage::Accepted { .. } | Stage::Joined { .. } => {}
+            Stage::Accepted { .. } | Stage::Joined { .. } | Stage::Challenging { .. } => {}
         }
         link.stage = Stage::Lingering { peer: link.stage.peer() };
         self.finish_lingering(socket);
@@ -169,6 +169,9 @@ impl<I: Ingress> Connections<I> {
         if !remote.ready.is_empty() || remote.receive.counts().records > 0 {
             return false;
         }
+        if peer.state() == PeerState::Detached {
+            return true;
+        }
         match remote.pair.filter(Pair::is_up) {
             Some(pair) => {
                 peer.application().is_flushed()
@@ -185,8 +188,9 @@ impl<I: Ingress> Connections<I> {
     }
 }
 
-/// The reason "drain" and no hint when to come back.
-fn goodbye_payload() -> Bytes {
-    let goodbye = Goodbye { reason: GoodbyeReason::Drain, window_ms: 0 };
-    Bytes::copy_from_slice(&goodbye.encode())
+/// The last record of an Application lane, without a hint when to come back.
+pub(super) fn goodbye(reason: GoodbyeReason) -> Outgoing {
+    let goodbye = Goodbye { reason, window_ms: 0 };
+    let payload = Bytes::copy_from_slice(&goodbye.encode());
+    Outgoing::new(Kind::Goodbye, 0, RouteHash::default(), payload)
 }

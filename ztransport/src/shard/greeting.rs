@@ -1,42 +1,39 @@
-//! How two connections find out who they are and become a pair.
+//! How two connections find out who they are and become a pair, and what a dialer does for it.
 //!
 //! The dialer greets on the Application lane first; the answer names the shard that owns the pair.
 //! Then it greets on the Completion lane. Records flow once both lanes have greeted (D-17).
 
 use bytes::Bytes;
-use zcore::wire::{HELLO_BYTES, Hello, Lane, PairId, Refusal, Role};
+use zcore::wire::{HELLO_BYTES, HELLO_START_BYTES, Hello, HelloError, Lane, PairId, Refusal, Role};
 
 use super::connections::Connections;
-use super::timers::Timer;
 use crate::batch::Batch;
 use crate::close::CloseReason;
 use crate::ingress::Ingress;
-use crate::limits::{GREETING_TIMEOUT, HALF_PAIRS_MAX, OUTSTANDING_MAX};
-use crate::link::{Link, Stage};
+use crate::limits::OUTSTANDING_MAX;
+use crate::link::Stage;
 use crate::op::Op;
-use crate::pair::{Origin, Pair, PairPhase};
-use crate::socket::Watch;
+use crate::pair::{Pair, PairPhase, statement_of};
 use crate::token::SocketId;
 
 impl<I: Ingress> Connections<I> {
-    /// A connection was accepted: wait for its hello, but not for ever, and not for too many.
-    pub(super) fn accepted(&mut self, topology: u16, socket: SocketId) {
-        let link = Link::new(socket, Stage::Accepted { topology }, Lane::Application, self.now);
-        self.add_link(link);
-        if self.plan.strangers.enter() > HALF_PAIRS_MAX || !self.is_serving() {
-            self.close_link(socket, CloseReason::Refusing(Refusal::TooManyPeers.code()));
-            return;
-        }
-        self.timers.insert((self.now.saturating_add(GREETING_TIMEOUT), Timer::Greeting(socket)));
-        self.receive(socket);
-    }
-
     /// Says hello on a connection that we dialed.
     pub(super) fn greet(&mut self, socket: SocketId) {
         let Some((link, remote, _)) = self.joined(socket) else { return };
         let (lane, peer) = (link.lane, remote.peer.slot());
         let topology = remote.peer.topology();
-        let Some(pair) = remote.pair else { return };
+        let memory = &mut remote.memory;
+        let Some(pair) = &mut remote.pair else { return };
+        match lane {
+            Lane::Application => {
+                pair.generation = memory.acquaintance.dial();
+                pair.phase = PairPhase::Asking;
+                pair.said = memory.claims.statement();
+            }
+            // The acceptor holds the pair for up as soon as it hears this.
+            Lane::Completion => memory.claims.begin(pair.generation),
+        }
+        let pair = *pair;
         link.stage = Stage::Greeting { peer };
         if let Some(hello) = self.hello(Role::Dial, lane, &pair, topology) {
             self.say(socket, &hello);
@@ -44,16 +41,22 @@ impl<I: Ingress> Connections<I> {
         self.receive(socket);
     }
 
-    /// Takes a hello in, whichever side we are.
+    /// Takes a hello in, whichever side we are. Bytes that cannot become one are not waited for.
     pub(super) fn take_greeting(&mut self, socket: SocketId) {
         let Some(link) = self.link(socket) else { return };
         let stage = link.stage;
+        let carried = link.inbound.carried();
+        if let Err(error) = Hello::check_start(carried) {
+            let start = carried.first_chunk().copied();
+            self.answer_broken_start(socket, stage, start, error);
+            return;
+        }
         let Some(bytes) = link.inbound.hello() else { return };
         let hello = match Hello::decode(&bytes) {
             Ok(hello) => hello,
             Err(error) => {
                 link.inbound.skip_hello();
-                self.answer_broken_hello(socket, stage, &bytes, error.refusal());
+                self.answer_broken_hello(socket, stage, &bytes, error);
                 return;
             }
         };
@@ -71,125 +74,9 @@ impl<I: Ingress> Connections<I> {
             Stage::Connecting { .. }
             | Stage::Moving { .. }
             | Stage::Joined { .. }
+            | Stage::Challenging { .. }
             | Stage::Lingering { .. }
             | Stage::Closing { .. } => {}
-        }
-    }
-
-    /// The acceptor's side: join a pair, or say why not.
-    fn take_dial(&mut self, socket: SocketId, topology: u16, hello: &Hello) {
-        match self.place(socket, topology, hello) {
-            Ok((peer, pair)) => {
-                self.plan.strangers.leave();
-                if let Some(link) = self.link(socket) {
-                    link.lane = hello.lane;
-                    link.stage = Stage::Joined { peer };
-                }
-                if let Some(answer) = self.hello(Role::Accept, hello.lane, &pair, topology) {
-                    self.say(socket, &answer);
-                }
-                if hello.lane == Lane::Completion {
-                    self.push(Op::Watch { socket, watch: Watch::Completion });
-                    // Replies must not wait for buffers that data has taken: change the group.
-                    self.pause(socket);
-                    self.pair_up(peer, hello);
-                }
-            }
-            Err(refusal) => self.refuse(socket, topology, hello, refusal),
-        }
-    }
-
-    /// Finds the pair that a hello belongs to, making it for the first of its two connections.
-    fn place(
-        &mut self,
-        socket: SocketId,
-        topology: u16,
-        hello: &Hello,
-    ) -> Result<(u32, Pair), Refusal> {
-        self.check_dial(topology, hello)?;
-        match hello.lane {
-            Lane::Application => {
-                let peer = self
-                    .plan
-                    .peers
-                    .find_or_add(self.plan.index, topology, hello.node)
-                    .map_err(|_| Refusal::TooManyPeers)?;
-                if peer.shard() != self.plan.index {
-                    // Two connections of one new peer came at once, to two shards.
-                    return Err(Refusal::DuplicatePair);
-                }
-                let slot = peer.slot();
-                self.adopt_peer(peer, None);
-                self.clear_for(slot, hello)?;
-                let pair = Pair {
-                    id: hello.pair,
-                    generation: hello.generation,
-                    incarnation: hello.incarnation,
-                    origin: Origin::Accepted,
-                    application: socket,
-                    completion: None,
-                    phase: PairPhase::Greeting,
-                    shard: self.plan.index,
-                };
-                let remote = self.remote(slot).ok_or(Refusal::TooManyPeers)?;
-                remote.pair = Some(pair);
-                remote.generation = remote.generation.max(hello.generation);
-                Ok((slot, pair))
-            }
-            Lane::Completion => {
-                let known = self.plan.peers.find(topology, &hello.node);
-                let peer = known.ok_or(Refusal::UnknownPair)?;
-                let remote = self.remote(peer.slot()).ok_or(Refusal::UnknownPair)?;
-                let pair = remote.pair.as_mut().ok_or(Refusal::UnknownPair)?;
-                if pair.id != hello.pair || pair.origin != Origin::Accepted {
-                    return Err(Refusal::UnknownPair);
-                }
-                if pair.completion.is_some() {
-                    return Err(Refusal::DuplicatePair);
-                }
-                pair.completion = Some(socket);
-                Ok((peer.slot(), *pair))
-            }
-        }
-    }
-
-    pub(super) fn check_dial(&self, topology: u16, hello: &Hello) -> Result<(), Refusal> {
-        let plan = self.plan.topologies.get(usize::from(topology));
-        let plan = plan.ok_or(Refusal::WrongTopology)?;
-        if hello.role != Role::Dial {
-            return Err(Refusal::WrongRole);
-        }
-        if hello.topology != plan.name || hello.topology_kind != plan.kind {
-            return Err(Refusal::WrongTopology);
-        }
-        if hello.node == self.plan.node {
-            return Err(Refusal::SelfConnect);
-        }
-        if !self.is_serving() {
-            return Err(Refusal::NotAccepting);
-        }
-        Ok(())
-    }
-
-    /// Makes room for a new pair of a peer that may have one already.
-    fn clear_for(&mut self, peer: u32, hello: &Hello) -> Result<(), Refusal> {
-        let is_smaller = self.plan.node < hello.node;
-        let Some(remote) = self.remote(peer) else { return Err(Refusal::TooManyPeers) };
-        let Some(pair) = remote.pair else { return Ok(()) };
-        if pair.id == hello.pair {
-            return Err(Refusal::DuplicatePair);
-        }
-        // A peer that has given our pair up dials with a higher generation, or as another process.
-        let is_newer = pair.is_up()
-            && (hello.generation > pair.generation || hello.incarnation != pair.incarnation);
-        match pair.origin {
-            // Both sides dial: the pair of the smaller node id stays.
-            Origin::Dialed if is_smaller && !is_newer => Err(Refusal::SimultaneousDial),
-            // The peer has given its old pair up, or it would not dial.
-            Origin::Dialed | Origin::Accepted => {
-                self.end_pair(peer, CloseReason::Replaced);
-                Ok(())
-            }
         }
     }
 
@@ -201,6 +88,9 @@ impl<I: Ingress> Connections<I> {
             let code = hello.refusal.map_or(0, Refusal::code);
             if let Some(remote) = self.remote(peer) {
                 remote.peer.set_refusal(code);
+                if hello.refusal == Some(Refusal::StaleGeneration) {
+                    remote.memory.acquaintance.outdated(hello.last_generation);
+                }
             }
             self.end_pair(peer, CloseReason::Refused(code));
             return;
@@ -213,7 +103,10 @@ impl<I: Ingress> Connections<I> {
             link.stage = Stage::Joined { peer };
         }
         match lane {
-            Lane::Application => self.dial_completion(peer, hello.shard),
+            Lane::Application => {
+                self.agree(peer, hello);
+                self.dial_completion(peer, hello.shard);
+            }
             Lane::Completion => self.pair_up(peer, hello),
         }
     }
@@ -224,53 +117,80 @@ impl<I: Ingress> Connections<I> {
         let peers = std::sync::Arc::clone(&self.plan.peers);
         let Some(remote) = self.remote(peer) else { return false };
         let Some(pair) = remote.pair else { return false };
-        hello.role == Role::Accept
+        let is_named = match lane {
+            // The acceptor may raise the generation, and says for the first time who it is.
+            Lane::Application => hello.pair == pair.id && hello.generation >= pair.generation,
+            Lane::Completion => pair.is_named_by(hello),
+        };
+        is_named
+            && hello.role == Role::Accept
             && hello.lane == lane
-            && hello.pair == pair.id
-            && hello.generation == pair.generation
             && hello.node != own
             && peers.learn_node(&remote.peer, hello.node)
     }
 
-    /// Says no, and closes once that is said.
-    fn refuse(&mut self, socket: SocketId, topology: u16, hello: &Hello, refusal: Refusal) {
-        self.ingress.rejected(CloseReason::Refusing(refusal.code()));
-        let pair = Pair {
-            id: hello.pair,
-            generation: hello.generation,
-            incarnation: hello.incarnation,
-            origin: Origin::Accepted,
-            application: socket,
-            completion: None,
-            phase: PairPhase::Greeting,
-            shard: 0,
-        };
-        if let Some(mut answer) = self.hello(Role::Refuse, hello.lane, &pair, topology) {
-            answer.refusal = Some(refusal);
-            self.say(socket, &answer);
-        }
-        self.linger(socket);
+    /// The acceptor has answered, and with that agreed to a pair.
+    fn agree(&mut self, peer: u32, hello: &Hello) {
+        let Some(remote) = self.remote(peer) else { return };
+        let Some(pair) = &mut remote.pair else { return };
+        pair.phase = PairPhase::Agreed;
+        pair.generation = hello.generation;
+        pair.incarnation = hello.incarnation;
+        pair.dialed = hello.generation;
+        pair.heard = statement_of(hello);
+        let pair = *pair;
+        remote.memory.acquaintance.agree(hello.incarnation, hello.generation);
+        self.settle_early(peer, &pair);
     }
 
-    /// Answers bytes that are no hello of ours, if they are at least one of another version.
+    /// Answers the beginning of a hello of another version, once all that is to be echoed is there.
+    fn answer_broken_start(
+        &mut self,
+        socket: SocketId,
+        stage: Stage,
+        start: Option<[u8; HELLO_START_BYTES]>,
+        error: HelloError,
+    ) {
+        match (error.refusal(), start) {
+            (Some(_), None) => {}
+            (refusal, start) => {
+                self.turn_down(socket, stage, refusal.zip(start));
+            }
+        }
+    }
+
+    /// Answers bytes that are no hello of ours, if they deserve one.
     fn answer_broken_hello(
         &mut self,
         socket: SocketId,
         stage: Stage,
         bytes: &[u8; HELLO_BYTES],
-        refusal: Option<Refusal>,
+        error: HelloError,
     ) {
-        if let (Stage::Accepted { topology }, Some(refusal)) = (stage, refusal) {
-            let lane = Lane::Application;
-            let node = self.plan.node;
-            let stranger = Hello::answerable(bytes, lane, node);
+        self.turn_down(socket, stage, error.refusal().zip(bytes.first_chunk().copied()));
+    }
+
+    fn turn_down(
+        &mut self,
+        socket: SocketId,
+        stage: Stage,
+        answer: Option<(Refusal, [u8; HELLO_START_BYTES])>,
+    ) {
+        if let (Stage::Accepted { topology }, Some((refusal, start))) = (stage, answer) {
+            let stranger = Hello::answerable(&start, Lane::Application, self.plan.node);
             self.refuse(socket, topology, &stranger, refusal);
             return;
         }
         self.close_link(socket, CloseReason::BadHello);
     }
 
-    fn hello(&self, role: Role, lane: Lane, pair: &Pair, topology: u16) -> Option<Hello> {
+    pub(super) fn hello(
+        &self,
+        role: Role,
+        lane: Lane,
+        pair: &Pair,
+        topology: u16,
+    ) -> Option<Hello> {
         let plan = self.plan.topologies.get(usize::from(topology))?;
         let size = self.plan.peers.limits().message_size_max.get();
         Some(Hello {
@@ -282,8 +202,9 @@ impl<I: Ingress> Connections<I> {
             pair: pair.id,
             generation: pair.generation,
             incarnation: self.plan.incarnation,
-            last_generation: 0,
-            claimed: 0,
+            last_generation: pair.said.generation,
+            claimed: pair.said.claimed.messages,
+            claimed_requests: pair.said.claimed.requests,
             max_message_size: u32::try_from(size).unwrap_or(u32::MAX),
             outstanding_max: OUTSTANDING_MAX,
             node: self.plan.node,
@@ -291,7 +212,7 @@ impl<I: Ingress> Connections<I> {
         })
     }
 
-    fn say(&mut self, socket: SocketId, hello: &Hello) {
+    pub(super) fn say(&mut self, socket: SocketId, hello: &Hello) {
         let Some(link) = self.link(socket) else { return };
         debug_assert!(!link.is_sending, "a hello is the first thing that is sent");
         link.is_sending = true;

@@ -3,8 +3,11 @@
 //! A turn takes in what happened, runs what is ready, and carries out what that asks for. Between
 //! turns the shard sleeps in the kernel until an event, an errand or the next deadline.
 
+mod accepting;
 mod connections;
 mod crew;
+mod departed;
+mod detaching;
 mod drain;
 mod gauge;
 mod greeting;
@@ -30,7 +33,8 @@ use crate::ingress::Ingress;
 use crate::lane::LaneContext;
 use crate::limits::SLEEP_MAX;
 use crate::op::Op;
-use crate::peer::{Peer, Peers};
+use crate::peer::Peer;
+use crate::peers::Peers;
 use crate::permits::Permits;
 use crate::socket::{SocketAddress, SocketBuffers};
 

@@ -8,7 +8,7 @@ use super::connections::{Connections, Intent};
 use crate::close::CloseReason;
 use crate::ingress::Ingress;
 use crate::link::Stage;
-use crate::peer::Reservation;
+use crate::peers::Reservation;
 use crate::token::SocketId;
 
 /// Where a connection goes.

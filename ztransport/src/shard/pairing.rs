@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use zcore::wire::{Hello, Lane, TopologyKind};
-use zcore::{ByteCount, Ending};
+use zcore::ByteCount;
+use zcore::wire::{Hello, Lane};
 
 use super::connections::{Connections, Intent, Phase};
 use super::greeting::fresh_pair_id;
 use super::timers::Timer;
 use crate::close::CloseReason;
-use crate::ingress::{DropReason, Ingress};
-use crate::limits::{CONNECT_TIMEOUT, GREETING_TIMEOUT};
+use crate::ingress::{DropReason, Ingress, Prospect};
+use crate::lane::Oversize;
+use crate::limits::{CONNECT_TIMEOUT, GREETING_TIMEOUT, RETURN_MAX};
 use crate::link::{Link, Stage};
 use crate::op::Op;
-use crate::pair::{Origin, Pair, PairPhase};
+use crate::pair::{Origin, Pair, PairPhase, Remote};
+use crate::peer::Peer;
 use crate::socket::SocketAddress;
 use crate::token::SocketId;
 
@@ -98,19 +100,20 @@ impl<I: Ingress> Connections<I> {
         let own = self.plan.peers.limits().message_size_max.get();
         let now = self.now;
         let limits = LANES.map(|lane| (lane, self.wire_limits(lane)));
+        let Some(pair) = self.remote(peer).and_then(|remote| remote.pair) else { return };
+        // A run that was not heard before has nothing to say of the pair before it.
+        self.settle(peer, &pair);
         let Some(remote) = self.remote(peer) else { return };
-        let Some(pair) = &mut remote.pair else { return };
-        pair.phase = PairPhase::Up;
-        pair.incarnation = hello.incarnation;
-        let pair = *pair;
+        remote.memory.given.begin(pair.incarnation, pair.generation);
+        remote.pair = Some(Pair { phase: PairPhase::Up, ..pair });
         if let Some(dial) = &mut remote.dial {
             dial.backoff.reset();
         }
         let shared = Arc::clone(&remote.peer);
         // Both sides have a limit; the smaller one binds (D-06).
         let size_max = ByteCount::new(own.min(u64::from(hello.max_message_size)));
-        shared.application().set_message_size_max(size_max);
-        shared.completion().set_message_size_max(size_max);
+        shared.completion().limit_messages(size_max);
+        self.refuse_larger(&shared, size_max);
         shared.set_connected();
         shared.application().link_up();
         shared.completion().link_up();
@@ -129,71 +132,91 @@ impl<I: Ingress> Connections<I> {
         }
     }
 
+    /// The peer has said what it took of the pair before: whoever waits for an answer is told, and
+    /// what is lost is counted (D-25).
+    pub(super) fn settle(&mut self, peer: u32, pair: &Pair) {
+        let Some(remote) = self.remote(peer) else { return };
+        if !remote.memory.given.is_open() {
+            return;
+        }
+        let settlement = remote.memory.given.settle(pair.incarnation, pair.heard);
+        let shared = Arc::clone(&remote.peer);
+        self.ingress.settled(&shared, &settlement);
+        if settlement.lost() > 0 {
+            self.ingress.dropped(&shared, settlement.lost(), DropReason::ConnectionLost);
+        }
+    }
+
+    /// Settles the pair before as soon as its peer says hello again, though the new pair may fail:
+    /// the hello after that speaks of the new one.
+    pub(super) fn settle_early(&mut self, peer: u32, pair: &Pair) {
+        let awaits = |remote: &mut Remote| remote.memory.given.awaits(pair.incarnation);
+        if self.remote(peer).is_some_and(awaits) {
+            self.settle(peer, pair);
+        }
+    }
+
+    fn refuse_larger(&mut self, peer: &Arc<Peer>, size_max: ByteCount) {
+        let Oversize { one_way, requests } = peer.application().limit_messages(size_max);
+        if one_way > 0 {
+            self.ingress.dropped(peer, one_way, DropReason::Oversize);
+        }
+        for id in requests {
+            self.ingress.too_large(peer, id);
+        }
+    }
+
     /// Ends a pair: both connections go. What is queued waits for the next one, charged (B-23).
     pub(super) fn end_pair(&mut self, peer: u32, reason: CloseReason) {
         let Some(remote) = self.remote(peer) else { return };
-        let pair = remote.pair.take();
-        let shared = Arc::clone(&remote.peer);
+        // A challenger has nobody left to prove anything against.
+        let pair = core::mem::replace(&mut remote.pair, remote.challenger.take());
+        let next = remote.pair.map(|next| next.application);
+        if let Some(link) = next.and_then(|socket| self.link(socket)) {
+            link.stage = Stage::Joined { peer };
+        }
         if let Some(pair) = pair {
             for socket in LANES.into_iter().filter_map(|lane| pair.socket(lane)) {
                 self.drop_unfinished(socket);
                 self.shut(socket);
             }
-            if let Some(remote) = self.remote(peer) {
-                remote.forget_controls();
-                shared.publish(&remote.receive);
-            }
+            let Some(remote) = self.remote(peer) else { return };
+            let farewell = remote.forget_controls();
+            remote.peer.publish(&remote.receive);
             if pair.is_up() {
-                let handed_over = shared.application().link_down();
-                // Whoever waits for these replies has ended its requests, or is gone.
-                let (epoch, lost) = shared.completion().restart();
-                if let Some(remote) = self.remote(peer) {
-                    remote.epoch = epoch;
-                }
-                if lost > 0 {
-                    self.ingress.dropped(&shared, lost, DropReason::ConnectionLost);
-                }
-                shared.set_disconnected();
-                self.ingress.link_down(&shared, handed_over, reason);
+                let is_over = pair.has_goodbye() || farewell.is_some();
+                self.break_link(peer, reason, is_over.then_some(Prospect::Never));
             } else {
                 self.ingress.rejected(reason);
+            }
+            if let Some(farewell) = farewell {
+                self.heed(peer, farewell);
             }
         }
         self.plan_dial(peer);
     }
 
-    /// Forgets a client of a ClientServer channel that is gone, once what it sent is handled and
-    /// its connections are closed: this host never calls it, and another client may need its place (D-26).
-    pub(super) fn forget_client(&mut self, peer: u32) {
+    /// Both lanes of a pair that was up are gone.
+    fn break_link(&mut self, peer: u32, reason: CloseReason, prospect: Option<Prospect>) {
+        let until = self.now.saturating_add(RETURN_MAX);
         let Some(remote) = self.remote(peer) else { return };
-        let is_gone = remote.pair.is_none() && remote.dial.is_none() && remote.ready.is_empty();
-        let (shared, source) = (Arc::clone(&remote.peer), remote.source);
-        let topology = self.plan.topologies.get(usize::from(shared.topology()));
-        let is_client = topology.is_some_and(|plan| plan.kind == TopologyKind::ClientServer);
-        // A batch that is still in flight comes back under the name of this place.
-        let has_links = || self.links().any(|link| link.stage.peer() == Some(peer));
-        if is_gone && is_client && self.is_serving() && !has_links() {
-            shared.set_detached();
-            shared.application().end(Ending::Detached);
-            shared.completion().end(Ending::Detached);
-            self.plan.permits.unregister(source, self.now);
-            self.forget_remote(peer);
-            self.plan.peers.remove(&shared);
+        let shared = Arc::clone(&remote.peer);
+        shared.application().link_down();
+        // Whoever waits for these replies has ended its requests, or is gone.
+        let (epoch, lost) = shared.completion().restart();
+        remote.epoch = epoch;
+        if lost > 0 {
+            self.ingress.dropped(&shared, lost, DropReason::ConnectionLost);
         }
+        shared.set_disconnected();
+        self.ingress.link_down(&shared, reason, prospect.unwrap_or(Prospect::Until(until)));
     }
 
-    /// Detaches a peer for good: its waiting calls end, its queued records are dropped and counted
-    /// (D-18).
-    pub(super) fn detach(&mut self, peer: u32) {
-        self.end_pair(peer, CloseReason::Goodbye);
-        let Some(remote) = self.remote(peer) else { return };
-        remote.dial = None;
-        let shared = Arc::clone(&remote.peer);
-        shared.set_detached();
-        let dropped =
-            shared.application().end(Ending::Detached) + shared.completion().end(Ending::Detached);
-        if dropped > 0 {
-            self.ingress.dropped(&shared, dropped, DropReason::PeerGone);
+    /// Ends the attempt of another run to take a peer's pair over.
+    pub(super) fn drop_challenger(&mut self, peer: u32, reason: CloseReason) {
+        if let Some(pair) = self.remote(peer).and_then(|remote| remote.challenger.take()) {
+            self.shut(pair.application);
+            self.ingress.rejected(reason);
         }
     }
 
@@ -203,17 +226,7 @@ impl<I: Ingress> Connections<I> {
         if remote.pair.is_some() {
             return false;
         }
-        remote.generation = remote.generation.saturating_add(1);
-        remote.pair = Some(Pair {
-            id,
-            generation: remote.generation,
-            incarnation: 0,
-            origin: Origin::Dialed,
-            application: socket,
-            completion: None,
-            phase: PairPhase::Greeting,
-            shard: 0,
-        });
+        remote.pair = Some(Pair::dialed(id, socket));
         true
     }
 

@@ -11,7 +11,7 @@ use crate::close::CloseReason;
 use crate::ingress::Ingress;
 use crate::limits::RECORDS_A_TURN;
 use crate::link::{Fed, Receiving, Stage};
-use crate::pair::{ApplicationGate, CompletionGate, Pair};
+use crate::pair::{ApplicationGate, CompletionGate, Pair, farewell_of};
 use crate::permits::Permit;
 use crate::record::{Incoming, Outgoing};
 use crate::token::SocketId;
@@ -29,7 +29,7 @@ impl<I: Ingress> Connections<I> {
         match link.stage {
             Stage::Accepted { .. } | Stage::Greeting { .. } => {
                 link.inbound.carry(bytes);
-                if link.inbound.carried() > GREETING_CARRY_MAX {
+                if link.inbound.carried().len() > GREETING_CARRY_MAX {
                     self.close_link(socket, CloseReason::BadHello);
                     return;
                 }
@@ -37,11 +37,11 @@ impl<I: Ingress> Connections<I> {
             }
             Stage::Moving { .. } => {
                 link.inbound.carry(bytes);
-                if link.inbound.carried() > GREETING_CARRY_MAX {
+                if link.inbound.carried().len() > GREETING_CARRY_MAX {
                     self.close_link(socket, CloseReason::BadHello);
                 }
             }
-            Stage::Joined { .. } => {
+            Stage::Joined { .. } | Stage::Challenging { .. } => {
                 let fed = self.feed(socket, Some(bytes));
                 self.after_feed(socket, fed);
             }
@@ -54,7 +54,7 @@ impl<I: Ingress> Connections<I> {
     pub(super) fn resume(&mut self, socket: SocketId) {
         let Some(link) = self.link(socket) else { return };
         match link.stage {
-            Stage::Joined { .. } => {
+            Stage::Joined { .. } | Stage::Challenging { .. } => {
                 let fed = self.feed(socket, None);
                 self.after_feed(socket, fed);
             }
@@ -84,7 +84,8 @@ impl<I: Ingress> Connections<I> {
             Stage::Accepted { .. }
             | Stage::Moving { .. }
             | Stage::Connecting { .. }
-            | Stage::Greeting { .. } => {
+            | Stage::Greeting { .. }
+            | Stage::Challenging { .. } => {
                 self.close_link(socket, CloseReason::PeerClosed);
             }
             Stage::Closing { .. } => {}
@@ -138,7 +139,7 @@ impl<I: Ingress> Connections<I> {
         if let (true, Some(socket)) = (may_resume, application) {
             self.resume(socket);
         }
-        self.forget_client(peer);
+        self.forget_gone(peer);
     }
 
     /// The receive queue gives its charge back before the handler begins (B-08).
@@ -169,7 +170,7 @@ impl<I: Ingress> Connections<I> {
                     remote.peer.application().submit_control(answer);
                 }
             }
-            Kind::Goodbye => self.take_goodbye(peer),
+            Kind::Goodbye => self.take_goodbye(peer, farewell_of(record)),
             // Any byte counts as a sign of life; send-ready is shown, never obeyed (D-13).
             Kind::ProbeAnswer | Kind::SendReady => {}
             Kind::Send | Kind::Request | Kind::Reply | Kind::ErrorReply => {
@@ -189,7 +190,8 @@ impl<I: Ingress> Connections<I> {
             Lane::Application => {
                 let receive = &mut remote.receive;
                 let (ready, epoch) = (&mut remote.ready, remote.epoch);
-                let mut gate = ApplicationGate { receive, ready, epoch };
+                let claims = &mut remote.memory.claims;
+                let mut gate = ApplicationGate { receive, ready, claims, epoch };
                 match fresh {
                     Some(bytes) => link.inbound.feed(bytes, &mut gate),
                     None => link.inbound.resume(&mut gate),

@@ -26,10 +26,24 @@ impl<I: Ingress> Connections<I> {
         if link.is_sending || !matches!(link.stage, Stage::Joined { .. }) {
             return;
         }
-        if let Some(batch) = send_lane(&shared, lane).seal() {
+        if let Some(mut batch) = send_lane(&shared, lane).seal() {
             link.is_sending = true;
             let socket = link.socket;
+            if lane == Lane::Application {
+                self.give(peer, pair.generation, &mut batch);
+            }
             self.push(Op::Send { socket, batch });
+        }
+    }
+
+    /// Counts a batch that leaves for the kernel (D-25).
+    fn give(&mut self, peer: u32, generation: u32, batch: &mut Batch) {
+        let Some(remote) = self.remote(peer) else { return };
+        batch.generation = generation;
+        batch.give(&mut remote.memory.given);
+        let shared = Arc::clone(&remote.peer);
+        if !batch.requests().is_empty() {
+            self.ingress.handed_over(&shared, batch.requests());
         }
     }
 
@@ -70,12 +84,27 @@ impl<I: Ingress> Connections<I> {
             Err(errno) => self.close_link(socket, CloseReason::Failed(errno)),
         }
         if batch.unsent() > 0 && !is_greeting {
-            let lost = send_lane(&shared, lane).lost(&batch);
-            self.ingress.dropped(&shared, lost, DropReason::ConnectionLost);
+            self.lose(peer, lane, &batch);
         }
         self.flush(peer, lane);
         self.finish_lingering(socket);
         self.finish_goodbye(peer);
+        self.finish_detaching(peer);
+    }
+
+    /// The rest of a batch will not be sent. What of it nobody answers is lost, unless the peer has
+    /// told so already.
+    fn lose(&mut self, peer: u32, lane: Lane, batch: &Batch) {
+        let Some(remote) = self.remote(peer) else { return };
+        let shared = Arc::clone(&remote.peer);
+        let messages = send_lane(&shared, lane).lost(batch);
+        let lost = match lane {
+            Lane::Application => remote.memory.given.lose(batch.generation, batch.unsent_one_way()),
+            Lane::Completion => messages,
+        };
+        if lost > 0 {
+            self.ingress.dropped(&shared, lost, DropReason::ConnectionLost);
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) enum Timer {
     Greeting(SocketId),
     /// Look whether a peer is alive.
     Liveness(u32),
+    /// A peer that is detached has had its time to say goodbye.
+    Farewell(u32),
 }
 
 impl<I: Ingress> Connections<I> {
@@ -60,6 +62,7 @@ impl<I: Ingress> Connections<I> {
                 Timer::Dial(peer) => self.dial(peer),
                 Timer::Greeting(socket) => self.end_greeting(socket),
                 Timer::Liveness(peer) => self.check_liveness(peer, at),
+                Timer::Farewell(peer) => self.end_farewell(peer),
             }
         }
         if self.is_timekeeper() {
@@ -92,7 +95,8 @@ impl<I: Ingress> Connections<I> {
             Stage::Connecting { .. }
             | Stage::Greeting { .. }
             | Stage::Accepted { .. }
-            | Stage::Moving { .. } => {
+            | Stage::Moving { .. }
+            | Stage::Challenging { .. } => {
                 self.close_link(socket, CloseReason::GreetingTimeout);
             }
             Stage::Joined { peer } => {

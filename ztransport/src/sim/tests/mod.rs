@@ -5,5 +5,4 @@ mod faults;
 mod lab;
 mod resets;
 mod scripts;
-mod shards;
 mod transfers;
