@@ -9,8 +9,8 @@ use zcore::{JobQueue, SourceSlot};
 use ztransport::clock::Clock;
 use ztransport::socket::{self, SocketAddress};
 use ztransport::{
-    ByteLimits, Crew, Doorbell, LaneContext, Listener, Peer, Peers, Permits, ShardControl,
-    ShardPlan, ShardSockets, Strangers, TopologyPlan, WaitSpace,
+    ByteLimits, Crew, Doorbell, LaneContext, Listener, Lobby, Peer, Peers, Permits, ShardControl,
+    ShardPlan, ShardSockets, TopologyPlan, WaitSpace,
 };
 
 use crate::builder::{HostBuilder, StartError};
@@ -89,7 +89,7 @@ impl Wiring {
     fn shards(self, shared: &Shared, lanes: Vec<LaneContext>) -> Vec<ShardParts> {
         let Self { node, topologies, listeners, executor } = self;
         let crew = Crew::new(lanes.iter().map(|lanes| Arc::clone(&lanes.bell)));
-        let strangers = Arc::new(Strangers::default());
+        let lobby = Arc::new(Lobby::default());
         let incarnation = random();
         let mut shares: Vec<Vec<_>> = lanes.iter().map(|_| Vec::new()).collect();
         for (index, listener) in listeners.into_iter().enumerate() {
@@ -108,7 +108,7 @@ impl Wiring {
                 lanes,
                 control: Arc::clone(&shared.control),
                 index,
-                strangers: Arc::clone(&strangers),
+                lobby: Arc::clone(&lobby),
                 gauge: Arc::clone(&seat.gauge),
                 spin: shared.settings.spin,
             },

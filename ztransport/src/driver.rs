@@ -42,21 +42,23 @@ pub trait Driver {
     ///
     /// # Errors
     ///
-    /// What `io_uring_enter(2)` says when a full submission queue cannot be handed over.
+    /// What `io_uring_enter(2)` says when a full submission queue cannot be handed over. A driver
+    /// over epoll has no queue and returns none.
     fn push(&mut self, op: Op) -> io::Result<()>;
 
-    /// Reports everything that has happened, without waiting, and says how many events that were.
+    /// Reports what has happened, without waiting, and says how many events that were. Some of it
+    /// may be left for the next poll, but never all of it.
     ///
     /// # Errors
     ///
-    /// What `io_uring_enter(2)` says; the driver is then unusable.
+    /// What `io_uring_enter(2)` or `epoll_wait(2)` says; the driver is then unusable.
     fn poll(&mut self, sink: impl FnMut(Event<'_>)) -> io::Result<usize>;
 
     /// Whether [`Driver::is_ready`] notices what the kernel does. Then a shard may spin on it.
     const SEES_KERNEL: bool;
 
-    /// Whether [`Driver::poll`] would find something, apart from what pushed operations come to at
-    /// once. No system call.
+    /// Whether [`Driver::poll`] would find something, as far as that is known without a system call,
+    /// and apart from what pushed operations come to at once.
     fn is_ready(&self) -> bool;
 
     /// Starts what was pushed. No system call if that is nothing.

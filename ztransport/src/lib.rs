@@ -48,7 +48,7 @@ pub use peers::{ByteLimits, Peers, PeersFull};
 pub use permits::{Permit, Permits};
 pub use record::{Incoming, Outgoing};
 pub use shard::{
-    Crew, Listener, Shard, ShardControl, ShardGauge, ShardPlan, ShardSockets, Strangers,
-    TopologyPlan, Turn,
+    Crew, Listener, Lobby, Shard, ShardControl, ShardGauge, ShardPlan, ShardSockets, TopologyPlan,
+    Turn,
 };
 pub use wait_space::{WaitEnd, WaitSpace, Waiting};

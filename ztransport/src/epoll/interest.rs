@@ -50,7 +50,8 @@ impl Interest {
         let edges = match subject {
             Subject::Waker => EventFlags::IN | EventFlags::ET,
             Subject::Socket(_) => {
-                EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET
+                let read = EventFlags::IN | EventFlags::PRI | EventFlags::RDHUP;
+                read | EventFlags::OUT | EventFlags::ET
             }
         };
         epoll::add(&self.set, descriptor, EventData::new_u64(subject.pack()), edges)

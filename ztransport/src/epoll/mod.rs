@@ -134,7 +134,7 @@ enum News {
     Fresh,
     /// The last poll started from it.
     Used,
-    /// There may be more.
+    /// There may be more, and others must not wait for it.
     Old,
 }
 
@@ -195,18 +195,38 @@ impl Epoll {
         Ok(wait)
     }
 
-    /// Asks the kernel for a poll, unless its last report is fresh. A poll that has something to
-    /// say as it is does without, too: it is followed by another one, and that one asks.
-    fn refresh(&mut self) -> io::Result<()> {
-        self.news = match self.news {
-            News::Fresh => News::Used,
-            News::Used if self.is_ready() => News::Old,
-            News::Used | News::Old => match self.ask(Some(Duration::ZERO))? {
-                Wait::Done => News::Used,
-                Wait::More | Wait::Interrupted => News::Old,
-            },
-        };
+    /// Takes in what has happened, without waiting.
+    fn look(&mut self) -> io::Result<()> {
+        let mut wait = self.ask(Some(Duration::ZERO))?;
+        while wait == Wait::More && !self.is_ready() {
+            wait = self.ask(Some(Duration::ZERO))?;
+        }
+        self.news = if wait == Wait::Done { News::Used } else { News::Old };
         Ok(())
+    }
+
+    /// Reports what is known, and lets go on who can.
+    fn serve_due(&mut self, sink: &mut impl FnMut(Event<'_>)) -> usize {
+        let mut events = 0;
+        let mut report = |event: Event<'_>| {
+            events += 1;
+            sink(event);
+        };
+        // Ahead of the sockets: a batch comes back before its socket is reported as closed.
+        while let Some(answer) = self.answers.pop_front() {
+            report(answer);
+        }
+        // Only who is in line now: one that has had its share may be due again, and a turn has to
+        // end.
+        for _ in 0..self.table.due() {
+            let Some(socket) = self.table.next_due() else { break };
+            self.serve(socket, &mut report);
+        }
+        if self.table.due() > 0 {
+            // Whoever goes on takes a while each time.
+            self.news = News::Old;
+        }
+        events
     }
 
     fn retry_backlogged(&mut self) {
@@ -286,26 +306,23 @@ impl Driver for Epoll {
     }
 
     fn poll(&mut self, mut sink: impl FnMut(Event<'_>)) -> io::Result<usize> {
-        self.refresh()?;
         self.retry_backlogged();
-        let mut events = 0;
-        let mut report = |event: Event<'_>| {
-            events += 1;
-            sink(event);
+        // With something to say already, a poll does without a call, but not twice in a row.
+        let older = match self.news {
+            News::Fresh => Some(News::Used),
+            News::Used => Some(News::Old),
+            News::Old => None,
         };
-        // Ahead of the sockets: a batch comes back before its socket is reported as closed.
-        while let Some(answer) = self.answers.pop_front() {
-            report(answer);
+        let older = older.filter(|_| self.is_ready());
+        match older {
+            Some(news) => self.news = news,
+            None => self.look()?,
         }
-        // Only who is in line now: one that has had its share may be due again, and a turn has to
-        // end.
-        for _ in 0..self.table.due() {
-            let Some(socket) = self.table.next_due() else { break };
-            self.serve(socket, &mut report);
-        }
-        if self.table.due() > 0 {
-            // Whoever goes on takes a while each time, and others must not wait for it.
-            self.news = News::Old;
+        let mut events = self.serve_due(&mut sink);
+        // It had nothing to say after all.
+        if events == 0 && older.is_some() {
+            self.look()?;
+            events = self.serve_due(&mut sink);
         }
         Ok(events)
     }

@@ -29,8 +29,8 @@ impl Readiness {
 
     /// Takes a report in.
     pub(super) fn observe(&mut self, report: EventFlags) {
-        if report.intersects(ENDED) {
-            self.0 |= EventFlags::IN | EventFlags::RDHUP;
+        if report.intersects(MORE_THAN_BYTES) {
+            self.0 |= EventFlags::IN | DOUBT;
         }
         // An error is found by whichever operation comes next.
         if report.intersects(EventFlags::ERR | EventFlags::HUP) {
@@ -50,15 +50,17 @@ impl Readiness {
     }
 
     /// Takes in what a read has come to. One that comes up short has taken all there was, and what
-    /// comes later is a new edge; but the end of a stream is an edge that may be over already, and
-    /// only one more read shows it.
+    /// comes later is a new edge, unless there was more to report than bytes.
+    ///
+    /// A read also comes up short behind descriptors that a peer passes along on a Unix socket. No
+    /// host does; whoever does delays its own next bytes until it sends more.
     pub(super) fn after_read(&mut self, read: Read) {
         match read {
             Read::Full => {}
-            Read::Short if self.0.contains(EventFlags::RDHUP) => {}
+            Read::Short if self.0.contains(DOUBT) => {}
             Read::Short => self.0.remove(EventFlags::IN),
-            // A stream that has ended never waits: whatever was reported came before a connect.
-            Read::WouldBlock => self.0.remove(EventFlags::IN | EventFlags::RDHUP),
+            // A stream that has ended never waits.
+            Read::WouldBlock => self.0.remove(EventFlags::IN | DOUBT),
         }
     }
 
@@ -79,8 +81,13 @@ impl Readiness {
     }
 }
 
-/// Reports behind which a read finds an end or an error.
-const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+/// Reports of what only one more read shows: the end of a stream, an error, and a byte out of band,
+/// at which a read stops although there are more.
+const MORE_THAN_BYTES: EventFlags =
+    EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR).union(EventFlags::PRI);
+
+/// Kept while a short read proves nothing.
+const DOUBT: EventFlags = EventFlags::RDHUP;
 
 #[cfg(test)]
 mod tests {
@@ -121,6 +128,17 @@ mod tests {
         let mut readiness = after(EventFlags::IN | EventFlags::RDHUP);
         readiness.after_read(Read::Short);
         assert!(readiness.is_readable(), "the end is still to be read");
+    }
+
+    #[test]
+    fn a_byte_out_of_band_leaves_a_short_read_in_doubt_until_nothing_is_there() {
+        let mut readiness = after(EventFlags::IN | EventFlags::PRI);
+        readiness.after_read(Read::Short);
+        assert!(readiness.is_readable(), "it stopped there");
+        readiness.after_read(Read::WouldBlock);
+        readiness.observe(EventFlags::IN);
+        readiness.after_read(Read::Short);
+        assert!(!readiness.is_readable(), "the doubt is over");
     }
 
     #[test]

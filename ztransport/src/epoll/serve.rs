@@ -23,7 +23,7 @@ impl Epoll {
     pub(super) fn serve(&mut self, socket: SocketId, report: &mut impl FnMut(Event<'_>)) {
         let Some(entry) = self.table.get(socket) else { return };
         if entry.is_closing() {
-            self.forget(socket);
+            drop(self.forget(socket));
             report(Event::Closed { socket });
             return;
         }

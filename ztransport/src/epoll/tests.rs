@@ -10,8 +10,10 @@ use crate::token::SocketId;
 use bytes::Bytes;
 use core::time::Duration;
 use rustix::io::Errno;
+use rustix::net::SendFlags;
 use static_assertions::assert_impl_all;
 use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -177,6 +179,23 @@ fn a_poll_that_says_nothing_has_asked_the_kernel() {
 }
 
 #[test]
+fn a_poll_that_has_nothing_to_say_after_all_asks_the_kernel() {
+    let mut epoll = driver();
+    let (ours, mut peer) = connection(&mut epoll);
+    receive(&mut epoll, ours);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = epoll.adopt(listener.into()).unwrap();
+    assert_eq!(poll(&mut epoll), (vec![], vec![]), "nothing yet");
+    epoll.push(Op::Accept { listener, buffers: SocketBuffers::default() }).unwrap();
+    peer.write_all(b"x").unwrap();
+    assert_eq!(poll(&mut epoll).0, [(ours, 1)], "there is no connection to accept");
+    epoll.waker().wake();
+    epoll.park(None).unwrap();
+    peer.write_all(b"y").unwrap();
+    assert_eq!(poll(&mut epoll).0, [(ours, 1)], "behind a park that was woken");
+}
+
+#[test]
 fn whoever_has_had_its_share_goes_on_behind_the_others() {
     let mut epoll = driver();
     let (first, mut first_peer) = connection(&mut epoll);
@@ -231,6 +250,21 @@ fn bytes_for_a_socket_that_is_paused_do_not_end_a_park() {
     let (received, said) = poll(&mut epoll);
     assert_eq!(received, [(paused, 4)], "what came while it was paused");
     assert!(said[0].contains("EndOfStream"), "and the end: {said:?}");
+}
+
+#[test]
+fn bytes_behind_one_out_of_band_are_not_left_lying() {
+    let mut epoll = driver();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let ours = epoll.adopt(listener.accept().unwrap().0.into()).unwrap();
+    for (bytes, flags) in [("ab", SendFlags::OOB), ("cd", SendFlags::empty())] {
+        rustix::net::send(&peer, bytes.as_bytes(), flags).unwrap();
+    }
+    receive(&mut epoll, ours);
+    epoll.park(None).unwrap();
+    let (received, _) = poll(&mut epoll);
+    assert_eq!(received, [(ours, 3)], "all but the one that is out of band");
 }
 
 #[test]

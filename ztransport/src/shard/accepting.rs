@@ -24,7 +24,7 @@ impl<I: Ingress> Connections<I> {
     pub(super) fn accepted(&mut self, topology: u16, socket: SocketId) {
         let link = Link::new(socket, Stage::Accepted { topology }, Lane::Application, self.now);
         self.add_link(link);
-        if self.plan.strangers.enter() > HALF_PAIRS_MAX || !self.is_serving() {
+        if self.plan.lobby.enter() > HALF_PAIRS_MAX || !self.is_serving() {
             self.close_link(socket, CloseReason::Refusing(Refusal::TooManyPeers.code()));
             return;
         }
@@ -36,7 +36,7 @@ impl<I: Ingress> Connections<I> {
     pub(super) fn take_dial(&mut self, socket: SocketId, topology: u16, hello: &Hello) {
         match self.place(socket, topology, hello) {
             Ok((pair, stage)) => {
-                self.plan.strangers.leave();
+                self.plan.lobby.leave();
                 if let Some(link) = self.link(socket) {
                     link.lane = hello.lane;
                     link.stage = stage;
@@ -100,7 +100,7 @@ impl<I: Ingress> Connections<I> {
         }
         let slot = peer.slot();
         if self.adopt_peer(Arc::clone(&peer), None) {
-            let memory = self.departed.take(topology, &hello.node, self.now);
+            let memory = self.plan.lobby.departed().take(topology, &hello.node, self.now);
             if let (Some(remote), Some(memory)) = (self.remote(slot), memory) {
                 remote.memory = memory;
             }

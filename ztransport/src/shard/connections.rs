@@ -7,7 +7,6 @@ use zcore::wire::{Lane, Limits};
 use zcore::{Instant, ReceiveQueue};
 
 use super::ShardPlan;
-use super::departed::Departed;
 use super::moving::Place;
 use super::timers::Timer;
 use crate::close::CloseReason;
@@ -62,7 +61,6 @@ pub(super) struct Connections<I> {
     /// Peers with ready records, the one served longest ago first (D-23).
     pub(super) active: VecDeque<u32>,
     pub(super) permits: Vec<Permit>,
-    pub(super) departed: Departed,
 }
 
 impl<I: Ingress> Connections<I> {
@@ -79,7 +77,6 @@ impl<I: Ingress> Connections<I> {
             timers: BTreeSet::new(),
             active: VecDeque::new(),
             permits: Vec::new(),
-            departed: Departed::new(),
         }
     }
 
@@ -298,7 +295,7 @@ impl<I: Ingress> Connections<I> {
             self.push(Op::Close { socket });
         }
         if is_stranger {
-            self.plan.strangers.leave();
+            self.plan.lobby.leave();
         }
     }
 

@@ -4,7 +4,6 @@
 //! another shard owns goes there with all that was read of it, so that both lanes of a peer are on
 //! one shard (D-17).
 
-use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -68,22 +67,5 @@ impl<S> Crew<S> {
 impl<S> Desk<S> {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<VecDeque<Handover<S>>>> {
         self.handed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Accepted connections of a host that have not joined a pair, those that were refused included.
-#[derive(Debug, Default)]
-pub struct Strangers(AtomicUsize);
-
-impl Strangers {
-    /// Counts one more. How many there are now.
-    pub(super) fn enter(&self) -> usize {
-        self.0.fetch_add(1, Ordering::Relaxed).saturating_add(1)
-    }
-
-    /// Counts one less.
-    pub(super) fn leave(&self) {
-        let before = self.0.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "a stranger left that had not entered");
     }
 }

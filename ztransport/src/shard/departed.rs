@@ -12,7 +12,7 @@ use crate::pair::Memory;
 ///
 /// A client whose connection broke may come back and ask what of its last pair was taken. It asks
 /// within [`RETURN_MAX`], or not at all.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Departed {
     memories: VecDeque<Departure>,
 }
@@ -26,10 +26,6 @@ struct Departure {
 }
 
 impl Departed {
-    pub(super) const fn new() -> Self {
-        Self { memories: VecDeque::new() }
-    }
-
     /// Keeps what is known of a node. If there are too many, the oldest goes.
     pub(super) fn keep(&mut self, (topology, node): (u16, Label), memory: Memory, now: Instant) {
         self.expire(now);
@@ -70,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_node_finds_its_own_memory_once_and_in_time() {
-        let mut departed = Departed::new();
+        let mut departed = Departed::default();
         for number in 0..3 {
             let mut memory = Memory::default();
             memory.claims.begin(u32::try_from(number).unwrap());
@@ -88,7 +84,7 @@ mod tests {
 
     #[test]
     fn only_so_many_are_kept_the_last_ones_of_them() {
-        let mut departed = Departed::new();
+        let mut departed = Departed::default();
         for number in 0..=DEPARTED_MAX {
             departed.keep((7, node(number)), Memory::default(), NOW);
         }

@@ -113,7 +113,11 @@ impl<I: Ingress> Connections<I> {
             shared.application().detach(None);
             shared.completion().detach(None);
             if let (Some(remote), Some(node)) = (forgotten, shared.node()) {
-                self.departed.keep((shared.topology(), *node), remote.memory, self.now);
+                self.plan.lobby.departed().keep(
+                    (shared.topology(), *node),
+                    remote.memory,
+                    self.now,
+                );
             }
         }
         self.plan.permits.unregister(source, self.now);

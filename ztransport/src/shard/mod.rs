@@ -11,6 +11,7 @@ mod detaching;
 mod drain;
 mod gauge;
 mod greeting;
+mod lobby;
 mod moving;
 mod pairing;
 mod receiving;
@@ -39,9 +40,10 @@ use crate::permits::Permits;
 use crate::socket::{SocketAddress, SocketBuffers};
 
 use connections::{Connections, Intent};
+pub use crew::Crew;
 use crew::Handover;
-pub use crew::{Crew, Strangers};
 pub use gauge::ShardGauge;
+pub use lobby::Lobby;
 use spin::{SpinEnd, Spinner};
 
 /// What a shard is built from.
@@ -65,8 +67,8 @@ pub struct ShardPlan {
     pub control: Arc<ShardControl>,
     /// Its place among the shards of the host.
     pub index: u16,
-    /// The connections of the host that have not said who they are.
-    pub strangers: Arc<Strangers>,
+    /// Who stands at the door of the host.
+    pub lobby: Arc<Lobby>,
     /// Where it shows its numbers.
     pub gauge: Arc<ShardGauge>,
     /// How long it spins before it sleeps; nothing, where there is one processor.

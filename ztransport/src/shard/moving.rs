@@ -64,7 +64,7 @@ impl<I: Ingress> Connections<I> {
     pub(super) fn taken_over(&mut self, place: Place, socket: SocketId, received: &[u8]) {
         let Place { topology, shard: _, reservation } = place;
         // It was counted when it was accepted, and is counted again.
-        self.plan.strangers.leave();
+        self.plan.lobby.leave();
         self.accepted(topology, socket);
         let Some(link) = self.link(socket) else { return };
         if matches!(link.stage, Stage::Accepted { .. }) {
@@ -78,7 +78,7 @@ impl<I: Ingress> Connections<I> {
 
     /// A connection was lost between two shards.
     pub(super) fn not_taken_over(&mut self) {
-        self.plan.strangers.leave();
+        self.plan.lobby.leave();
         self.ingress.rejected(CloseReason::PeerClosed);
     }
 }
