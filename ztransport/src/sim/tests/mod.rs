@@ -5,4 +5,5 @@ mod faults;
 mod lab;
 mod resets;
 mod scripts;
+mod shards;
 mod transfers;

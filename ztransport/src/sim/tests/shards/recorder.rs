@@ -1,0 +1,162 @@
+//! A host that writes down what its shard hands to it, and answers requests.
+
+use core::pin::Pin;
+use core::task::{Context, Waker};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zcore::Instant;
+use zcore::wire::{Kind, RouteHash};
+
+use crate::{
+    CloseReason, DropReason, Expectation, Incoming, Ingress, Limit, Ordinal, Outgoing, Peer,
+    Permit, Submitted, Waiting,
+};
+
+/// Every third record is a request.
+pub(super) const fn is_request(number: u64) -> bool {
+    number % 3 == 2
+}
+
+/// The payload of a record says which it is, throughout: from 8 bytes to some 20 KB, so that some
+/// are copied, some ride as segments, and some do not fit into a buffer of the kernel.
+pub(super) fn payload(number: u64) -> Bytes {
+    let words = [1, 3, 40, 127, 129, 500, 2_500][usize::try_from(number % 7).unwrap()];
+    Bytes::from(number.to_le_bytes().repeat(words))
+}
+
+/// The number that a payload tells, and whether it is whole.
+fn number(payload: &Bytes) -> u64 {
+    let number = u64::from_le_bytes(*payload.first_chunk().unwrap());
+    assert_eq!(*payload, self::payload(number), "the payload of {number}");
+    number
+}
+
+/// What a host was given.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// The numbers of messages and requests, in the order of their handlers.
+    pub(super) handled: Vec<u64>,
+    /// The numbers of the requests that were answered, in the order of their replies.
+    pub(super) answered: Vec<u64>,
+    /// Requests that are not answered, and where they stand in their lane once they are admitted.
+    pub(super) pending: BTreeMap<u64, Option<Ordinal>>,
+    /// Requests that may or may not have been answered when their link broke.
+    pub(super) lost: Vec<u64>,
+    /// Where each record that was admitted stands in its lane.
+    pub(super) ordinals: BTreeMap<u64, Ordinal>,
+    /// Up to where records had been handed over, each time that a link broke.
+    pub(super) handed_over: Vec<Ordinal>,
+    pub(super) dropped: u64,
+    pub(super) links_up: u64,
+    pub(super) links_down: Vec<CloseReason>,
+    pub(super) rejected: Vec<CloseReason>,
+}
+
+/// It handles a few records a turn, in order.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    ledger: Rc<RefCell<Ledger>>,
+    jobs: VecDeque<(Arc<Peer>, Incoming, Permit)>,
+    /// Replies that wait for room.
+    replies: Vec<Waiting>,
+}
+
+/// Records that are handled in one turn: fewer than may arrive, so that permits run out.
+const JOBS_A_TURN: usize = 2;
+
+impl Recorder {
+    pub(super) const fn new(ledger: Rc<RefCell<Ledger>>) -> Self {
+        Self { ledger, jobs: VecDeque::new(), replies: Vec::new() }
+    }
+
+    fn handle(&mut self, (peer, record, permit): (Arc<Peer>, Incoming, Permit)) {
+        permit.start();
+        let number = number(&record.payload());
+        self.ledger.borrow_mut().handled.push(number);
+        assert_eq!(record.head().kind == Kind::Request, is_request(number), "{number}");
+        if record.head().kind == Kind::Request {
+            let (id, none) = (record.head().id, RouteHash::NONE);
+            let reply = Outgoing::new(Kind::Reply, id, none, record.payload());
+            let limit = Limit::At(Instant::FAR_FUTURE);
+            match peer.completion().submit_reply(reply, limit, record.epoch()) {
+                Submitted::Waiting(waiting) => self.replies.push(waiting),
+                Submitted::Admitted(_) | Submitted::Refused(_) => {}
+            }
+        }
+    }
+}
+
+impl Ingress for Recorder {
+    fn deliver(&mut self, peer: &Arc<Peer>, record: Incoming, permit: Permit) {
+        self.jobs.push_back((Arc::clone(peer), record, permit));
+    }
+
+    fn expects(&mut self, _peer: &Arc<Peer>, id: u64) -> Expectation {
+        let ledger = self.ledger.borrow();
+        if ledger.pending.contains_key(&id) {
+            Expectation::Wanted
+        } else if ledger.lost.contains(&id) {
+            Expectation::Late
+        } else {
+            Expectation::NeverIssued
+        }
+    }
+
+    fn complete(&mut self, _peer: &Arc<Peer>, record: Incoming) {
+        let id = record.head().id;
+        assert_eq!(number(&record.payload()), id, "the reply to its own request");
+        let mut ledger = self.ledger.borrow_mut();
+        if ledger.pending.remove(&id).is_some() {
+            ledger.answered.push(id);
+        }
+    }
+
+    fn link_up(&mut self, _peer: &Arc<Peer>) {
+        self.ledger.borrow_mut().links_up += 1;
+    }
+
+    fn link_down(&mut self, _peer: &Arc<Peer>, handed_over: Ordinal, reason: CloseReason) {
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.links_down.push(reason);
+        ledger.handed_over.push(handed_over);
+        let Ledger { pending, lost, .. } = &mut *ledger;
+        pending.retain(|id, ordinal| {
+            let is_lost = ordinal.is_some_and(|ordinal| ordinal < handed_over);
+            if is_lost {
+                lost.push(*id);
+            }
+            !is_lost
+        });
+    }
+
+    fn rejected(&mut self, reason: CloseReason) {
+        self.ledger.borrow_mut().rejected.push(reason);
+    }
+
+    fn dropped(&mut self, _peer: &Arc<Peer>, records: u64, _reason: DropReason) {
+        self.ledger.borrow_mut().dropped += records;
+    }
+
+    fn run(&mut self, _now: Instant) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        self.replies.retain_mut(|reply| Pin::new(reply).poll(&mut context).is_pending());
+        for _ in 0..JOBS_A_TURN {
+            let Some(job) = self.jobs.pop_front() else { break };
+            self.handle(job);
+        }
+        !self.jobs.is_empty()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn is_idle(&self) -> bool {
+        let has_pending = !self.ledger.borrow().pending.is_empty();
+        self.jobs.is_empty() && self.replies.is_empty() && !has_pending
+    }
+}
