@@ -1,6 +1,7 @@
 //! What a driver promises, over a perfect network.
 
 use rustix::io::Errno;
+use zcore::ByteCount;
 
 use super::lab::{Lab, Note, SMALL, address, batch, pattern};
 use crate::driver::{Driver, Wake};
@@ -8,7 +9,7 @@ use crate::event::ReceiveStop;
 use crate::op::{BufferGroup, Op};
 use crate::sim::limits::{BUFFER_BYTES, PORT_FIRST};
 use crate::sim::{Sim, SimFaults, SimOptions, SimSocket, SimWaker};
-use crate::socket::SocketAddress;
+use crate::socket::{SocketAddress, SocketBuffers};
 use static_assertions::assert_impl_all;
 
 assert_impl_all!(Sim: Driver, Send);
@@ -98,6 +99,26 @@ fn a_full_pipe_takes_no_more_and_goes_on_when_it_is_read() {
 }
 
 #[test]
+fn an_accepted_connection_has_the_buffers_that_its_accept_names() {
+    let mut lab = perfect();
+    let ours = lab.dialer.dial(&lab.address.clone(), SMALL);
+    lab.dialer.send(ours, &pattern(12 << 10, 0));
+    lab.settle();
+    // Larger than those of the listener for one direction, and smaller for the other.
+    let buffers = SocketBuffers { send: ByteCount::kib(1), receive: ByteCount::kib(24) };
+    lab.server.push(Op::Accept { listener: lab.listener, buffers });
+    lab.settle();
+    let theirs = lab.server.seen(lab.listener).accepted[0];
+    for (host, socket, room) in [(&mut lab.dialer, ours, 16), (&mut lab.server, theirs, 9)] {
+        host.seen(socket).batch = None;
+        host.send(socket, &pattern(64 << 10, 0));
+        host.poll();
+        let taken = Note::Sent(Ok(room << 10));
+        assert_eq!(host.seen(socket).notes.last(), Some(&taken), "4 + 24 less 12, 1 + 8 KiB");
+    }
+}
+
+#[test]
 fn a_receive_stops_when_its_group_is_out_of_buffers_and_the_other_group_is_not() {
     let options = SimOptions { buffers: 1, ..SimOptions::default() };
     let mut lab = Lab::with(1, SimFaults::none(), options);
@@ -125,8 +146,7 @@ fn a_receive_stops_when_its_group_is_out_of_buffers_and_the_other_group_is_not()
 fn bytes_come_in_pieces_of_a_buffer() {
     let mut lab = perfect();
     lab.accept();
-    let large = crate::socket::SocketBuffers::default();
-    let ours = lab.dialer.dial(&lab.address.clone(), large);
+    let ours = lab.dialer.dial(&lab.address.clone(), SocketBuffers::default());
     lab.dialer.send(ours, &pattern(BUFFER_BYTES + 1, 0));
     lab.settle();
     let theirs = lab.server.seen(lab.listener).accepted[0];

@@ -87,6 +87,24 @@ fn a_completion_may_be_some_polls_late() {
 }
 
 #[test]
+fn nothing_is_told_of_a_socket_before_it_is_told_to_be_connected() {
+    for seed in 0..SEEDS {
+        let mut lab = always(seed, Fault::LateCompletion);
+        lab.accept();
+        let ours = lab.dialer.dial(&lab.address.clone(), SMALL);
+        lab.dialer.send(ours, b"early");
+        lab.dialer.receive(ours);
+        lab.settle();
+        let theirs = lab.server.seen(lab.listener).accepted[0];
+        lab.server.send(theirs, b"early, too");
+        lab.settle();
+        let notes = &lab.dialer.seen(ours).notes;
+        let all = [CONNECTED, Note::Sent(Ok(5)), Note::Bytes(10)];
+        assert_eq!(notes[..], all, "seed {seed}");
+    }
+}
+
+#[test]
 fn sockets_may_be_looked_at_in_any_order() {
     let mut orders = Vec::new();
     for seed in 0..SEEDS {

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::sim::{Fault, SimFaults};
 
 use pair::{Dialing, Pair, ROUNDS_MAX, TICK, TIME_MAX, Weather};
+use party::Party;
 use recorder::is_request;
 
 /// Seeds of each kind of network.
@@ -88,6 +89,31 @@ fn a_shard_that_drains_says_what_it_has_to_say_and_takes_what_was_said_to_it() {
         unsaid += pair.parties[staying].records() - heard;
     }
     assert!(unsaid > SEEDS, "only {unsaid} records were left for another time");
+}
+
+#[test]
+fn two_shards_that_drain_at_once_hear_each_other_out() {
+    for seed in 0..SEEDS {
+        let mut pair = Pair::new(seed, SimFaults::benign(), Dialing::Both);
+        while !pair.parties.iter().all(Party::has_sent) {
+            for party in &mut pair.parties {
+                party.send();
+            }
+            pair.round();
+        }
+        let deadline = pair.clock.now().saturating_add(TIME_MAX);
+        for party in &pair.parties {
+            party.drain(deadline);
+        }
+        let mut rounds = 0;
+        while !pair.parties.iter().all(Party::is_over) {
+            pair.round();
+            rounds += 1;
+            assert!(rounds < ROUNDS_MAX, "it never ends: {pair}");
+        }
+        pair.assert_complete();
+        assert_eq!(pair.network.connections(), [], "closed: {pair}");
+    }
 }
 
 #[test]
