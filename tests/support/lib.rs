@@ -1,6 +1,7 @@
 //! What the tests of all crates share.
 
 pub mod alone;
+pub mod proxy;
 mod skip;
 
 pub use skip::{run_or_skip, skip};

@@ -9,8 +9,10 @@
 mod table;
 
 mod alike;
+mod replay;
 mod scripts;
 mod seen;
+mod shards;
 mod stand;
 mod trace;
 mod uring_pitfalls;

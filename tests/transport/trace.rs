@@ -10,6 +10,8 @@ use rustix::io::Errno;
 use ztransport::errno::{Meaning, meaning};
 use ztransport::event::ReceiveStop;
 
+use crate::replay::Outcome;
+
 /// How a script came by a socket.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Origin {
@@ -184,10 +186,11 @@ impl Trace {
         }
         Self(counts)
     }
+}
 
-    /// Fails with what only one of two runs has seen.
+impl Outcome for Trace {
     #[track_caller]
-    pub(crate) fn assert_same(&self, other: &Self, own: &str, others: &str) {
+    fn assert_same(&self, other: &Self, own: &str, others: &str) {
         let only = |these: &Self, those: &Self| -> Vec<String> {
             let lines =
                 these.0.iter().filter(|(summary, count)| those.0.get(summary) != Some(count));

@@ -9,7 +9,6 @@ mod lanes;
 mod liveness;
 mod order;
 mod pressure;
-mod proxy;
 mod raw;
 mod reconnect;
 mod records;

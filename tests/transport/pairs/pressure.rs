@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use zcore::wire::{Head, Kind};
 use zhost::{ByteCount, DropReason, HighWaterMark, PeerState, PeerStatus};
+use ztests::proxy::Proxy;
 
 use crate::lanes::tight;
-use crate::proxy::Proxy;
 use crate::raw::{RawPair, record, route, tcp};
 use crate::world::{
     Bystander, CHANNEL, Server, block, client, is_connected, peer, run, spawn, still, until,

@@ -12,4 +12,4 @@ mod raw;
 pub(crate) mod sending;
 pub(crate) mod waking;
 
-pub(crate) use raw::{accepting, dropping, peers, sigpipe, threads};
+pub(crate) use raw::{accepting, deaf, dropping, peers, sigpipe, threads};

@@ -16,6 +16,7 @@ use ztransport::socket::{self, SocketAddress, SocketBuffers};
 use ztransport::uring::{Uring, UringOptions};
 
 use super::{Kernel, Rest, Scale, Size, Stand};
+use crate::replay::CALM;
 
 /// The sockets of this machine.
 pub(crate) struct Machine<D> {
@@ -87,7 +88,7 @@ impl<D: Built> Stand for Machine<D> {
     }
 
     fn seeds() -> Vec<u64> {
-        vec![0]
+        vec![CALM]
     }
 
     fn new(_seed: u64) -> Self {

@@ -3,10 +3,8 @@
 mod kernel;
 mod sim;
 
-use core::panic::AssertUnwindSafe;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::panic::{catch_unwind, resume_unwind};
 
 use core::time::Duration;
 use zcore::Instant;
@@ -15,6 +13,7 @@ use ztransport::epoll::Epoll;
 use ztransport::socket::{SocketAddress, SocketBuffers};
 use ztransport::uring::Uring;
 
+use crate::replay::{Replay, listed, replay};
 use crate::trace::Trace;
 use crate::world::World;
 
@@ -24,7 +23,7 @@ pub(crate) type UringStand = kernel::Machine<Uring>;
 /// Real sockets under epoll.
 pub(crate) type EpollStand = kernel::Machine<Epoll>;
 
-pub(crate) use sim::{CALM, SimStand};
+pub(crate) use sim::SimStand;
 
 /// A kind of driver, and the network that all drivers of one run share.
 pub(crate) trait Stand: Sized {
@@ -135,43 +134,18 @@ pub(crate) struct Script<S: Stand> {
     pub(crate) play: fn(&mut World<S>),
 }
 
-impl<S: Stand> Script<S> {
-    /// The test as it is listed.
-    pub(crate) fn name(&self) -> &'static str {
-        self.test.split_once("::").map_or(self.test, |(_, name)| name)
-    }
-}
-
-/// Plays a script once for each seed. Faults that a user of the seam must live with change nothing
-/// of what it sees.
-#[expect(clippy::print_stderr, reason = "the one who reads a failure needs the command")]
+/// Plays a script once for each seed.
 pub(crate) fn run<S: Stand>(script: &Script<S>) {
-    ztests::run_or_skip(script.name(), S::missing(), || {
-        let mut calm: Option<Trace> = None;
-        for seed in S::seeds() {
-            let played = catch_unwind(AssertUnwindSafe(|| {
-                let trace = play(script, seed, S::SCALE);
-                if let Some(calm) = &calm {
-                    calm.assert_same(&trace, "without faults", "with this seed");
-                }
-                trace
-            }));
-            match played {
-                Ok(trace) => calm = calm.or(Some(trace)),
-                Err(panic) => {
-                    let name = script.name();
-                    eprintln!("ZLINK_SIM_SEED={seed} cargo test -p ztests --test transport {name}");
-                    resume_unwind(panic);
-                }
-            }
-        }
+    let test = script.test;
+    replay(&Replay { test, missing: S::missing, seeds: S::seeds }, |seed| {
+        play(script, seed, S::SCALE)
     });
 }
 
 /// Plays a script on one network, up to the point where every socket is closed.
 pub(crate) fn play<S: Stand>(script: &Script<S>, seed: u64, scale: Scale) -> Trace {
     let driver = |stand: &S| stand.driver(Size::default());
-    let mut world = World::new(script.name(), S::new(seed), driver);
+    let mut world = World::new(listed(script.test), S::new(seed), driver);
     world.scale = scale;
     (script.play)(&mut world);
     let trace = world.trace();

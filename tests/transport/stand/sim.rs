@@ -11,6 +11,7 @@ use ztransport::sim::{Sim, SimFaults, SimNetwork, SimOptions, SimSocket};
 use ztransport::socket::{SocketAddress, SocketBuffers};
 
 use super::{Rest, Scale, Size, Stand};
+use crate::replay::{CALM, seeds};
 
 /// A simulated network.
 pub(crate) struct SimStand {
@@ -32,7 +33,7 @@ impl Stand for SimStand {
     }
 
     fn seeds() -> Vec<u64> {
-        seeds()
+        seeds(SEEDS)
     }
 
     fn new(seed: u64) -> Self {
@@ -100,18 +101,5 @@ impl Stand for SimStand {
     fn assert_sound(_driver: &Sim) {}
 }
 
-/// Without faults, and then with those of some seeds: of as many as `ZLINK_SIM_SEEDS` says, or of
-/// the one that `ZLINK_SIM_SEED` names.
-pub(crate) fn seeds() -> Vec<u64> {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
-    match number("ZLINK_SIM_SEED") {
-        Some(seed) => vec![seed],
-        None => (CALM..=number("ZLINK_SIM_SEEDS").unwrap_or(SEEDS)).collect(),
-    }
-}
-
-/// The seed that stands for a network without faults.
-pub(crate) const CALM: u64 = 0;
-
-/// Seeds of one run of a script: enough for each fault to strike at each step of a short one.
+/// Enough for each fault to strike at each step of a short script.
 const SEEDS: u64 = 40;

@@ -17,6 +17,7 @@ mod threads;
 
 use ztransport::uring::{Uring, UringOptions};
 
+use crate::replay::CALM;
 use crate::stand::{Stand, UringStand};
 use crate::world::World;
 
@@ -33,7 +34,7 @@ const DEFAULT: UringOptions = UringOptions {
 fn on_ring(test: &'static str, options: UringOptions, play: impl FnOnce(&mut Ring)) {
     ztests::run_or_skip(test, UringStand::missing(), || {
         let ring = |_: &UringStand| Uring::new(options).unwrap();
-        let mut world = World::new(test, UringStand::new(0), ring);
+        let mut world = World::new(test, UringStand::new(CALM), ring);
         play(&mut world);
         world.close_all();
     });

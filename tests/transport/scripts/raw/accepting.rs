@@ -1,6 +1,5 @@
 //! What the kernel's listeners do.
 
-use core::time::Duration;
 use std::io::Read;
 use std::net::TcpStream;
 
@@ -58,25 +57,10 @@ pub(crate) fn accepting_stops_without_descriptors_and_goes_on_when_there_are_som
     world.until_noted(listener, &Note::Accepted);
 }
 
-/// A listener that takes one connection into its backlog and answers no other.
-fn deaf() -> (std::os::fd::OwnedFd, SocketAddress, Vec<TcpStream>) {
-    let any: SocketAddress = "127.0.0.1:0".parse().unwrap();
-    let listener = socket::listen(&any, SocketBuffers::default()).unwrap();
-    rustix::net::listen(&listener, 0).unwrap();
-    let address = socket::local_address(&listener).unwrap();
-    let SocketAddress::Tcp(to) = address else { panic!("{address} is no TCP address") };
-    let mut taken = Vec::new();
-    while let Ok(stream) = TcpStream::connect_timeout(&to, Duration::from_millis(100)) {
-        taken.push(stream);
-        assert!(taken.len() < 8, "a backlog of nothing takes {} connections", taken.len());
-    }
-    (listener, address, taken)
-}
-
 pub(crate) fn connect_timeout_is_the_callers_and_closing_ends_the_attempt<S: Kernel>(
     world: &mut World<S>,
 ) {
-    let (_deaf, address, _taken) = deaf();
+    let (_deaf, address, _taken) = super::deaf();
     let connecting = world.open(0, &address, SocketBuffers::default());
     world.connect(connecting, address);
     world.until_quiet();

@@ -6,6 +6,7 @@ pub(crate) mod peers;
 pub(crate) mod sigpipe;
 pub(crate) mod threads;
 
+use core::time::Duration;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 
@@ -32,4 +33,19 @@ impl<S: Kernel> World<S> {
         let SocketAddress::Tcp(address) = address else { panic!("{address} is no TCP address") };
         (listener, address)
     }
+}
+
+/// A listener that takes one connection into its backlog and answers no other.
+pub(crate) fn deaf() -> (OwnedFd, SocketAddress, Vec<TcpStream>) {
+    let any: SocketAddress = "127.0.0.1:0".parse().unwrap();
+    let listener = socket::listen(&any, SocketBuffers::default()).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = socket::local_address(&listener).unwrap();
+    let SocketAddress::Tcp(to) = address else { panic!("{address} is no TCP address") };
+    let mut taken = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&to, Duration::from_millis(100)) {
+        taken.push(stream);
+        assert!(taken.len() < 8, "a backlog of nothing takes {} connections", taken.len());
+    }
+    (listener, address, taken)
 }

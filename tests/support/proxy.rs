@@ -1,22 +1,24 @@
-//! A line between two hosts that the test slows down and cuts.
+//! A line between two parties that the test slows down and cuts.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zhost::SocketAddress;
-
-use crate::world::pause;
+use ztransport::socket::SocketAddress;
 
 /// Bytes that pass at a time.
 const STEP: usize = 4 << 10;
 
-/// Forwards connections to a host.
+/// Forwards connections to whoever listens.
+///
+/// A test that cannot set it up fails by panicking.
 #[derive(Debug)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     address: SocketAddr,
     line: Arc<Line>,
 }
@@ -27,11 +29,17 @@ struct Line {
     /// How long each step towards the target takes.
     pause: Duration,
     is_cut: AtomicBool,
+    /// Both ends of each connection, the oldest first.
     streams: Mutex<Vec<TcpStream>>,
 }
 
 impl Proxy {
-    pub(crate) fn start(target: SocketAddr, pause: Duration) -> Self {
+    /// Forwards to `target`; each step of 4 KiB towards it takes `pause`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no port to listen on.
+    pub fn start(target: SocketAddr, pause: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // The line must not hide what the hosts are to account for.
         rustix::net::sockopt::set_socket_recv_buffer_size(&listener, STEP).unwrap();
@@ -47,31 +55,43 @@ impl Proxy {
         Self { address, line }
     }
 
-    pub(crate) const fn address(&self) -> SocketAddress {
+    /// Where to connect to.
+    pub const fn address(&self) -> SocketAddress {
         SocketAddress::Tcp(self.address)
     }
 
     /// Ends every connection, and each new one at once.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.line.is_cut.store(true, Ordering::SeqCst);
-        for stream in self.line.streams.lock().unwrap().drain(..) {
-            stream.shutdown(Shutdown::Both).ok();
-        }
+        end(self.line.streams().drain(..));
     }
 
-    pub(crate) fn mend(&self) {
+    /// Ends the connection that has been there for longest. What it carries is lost.
+    pub fn cut_oldest(&self) {
+        let mut streams = self.line.streams();
+        let ends = streams.len().min(2);
+        end(streams.drain(..ends));
+    }
+
+    /// Lets connections come about again.
+    pub fn mend(&self) {
         self.line.is_cut.store(false, Ordering::SeqCst);
     }
 }
 
 impl Line {
+    fn streams(&self) -> MutexGuard<'_, Vec<TcpStream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn join(&self, near: TcpStream) {
         let Ok(far) = TcpStream::connect(self.target) else { return };
         near.set_nodelay(true).unwrap();
         far.set_nodelay(true).unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&far, STEP).unwrap();
         let ends = [near.try_clone().unwrap(), far.try_clone().unwrap()];
         {
-            let mut streams = self.streams.lock().unwrap();
+            let mut streams = self.streams();
             if self.is_cut.load(Ordering::SeqCst) {
                 return;
             }
@@ -82,6 +102,18 @@ impl Line {
         std::thread::spawn(move || forward(near, far, pause));
         std::thread::spawn(move || forward(back.0, back.1, Duration::ZERO));
     }
+}
+
+fn end(streams: impl Iterator<Item = TcpStream>) {
+    for stream in streams {
+        // One that has ended already is not connected.
+        stream.shutdown(Shutdown::Both).ok();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how fast a line is, is the test's choice")]
+fn pause(span: Duration) {
+    std::thread::sleep(span);
 }
 
 fn forward(mut from: TcpStream, mut to: TcpStream, step: Duration) {
