@@ -112,7 +112,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) {
         let path = format!("{prefix}{name}");
         if kind.is_dir() && !FOREIGN.contains(&name.as_str()) {
             collect(&entry.path(), &format!("{path}/"), files);
-        } else if kind.is_file() && name != "Cargo.lock" {
+        } else if kind.is_file() && !["Cargo.lock", ".git"].contains(&name.as_str()) {
             // What is not UTF-8 is no text of ours.
             if let Ok(text) = fs::read_to_string(entry.path()) {
                 files.push(File::new(&path, &text));
