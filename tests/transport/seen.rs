@@ -46,6 +46,9 @@ impl Note {
 /// The peer has ended its side.
 pub(crate) const END_OF_STREAM: Note = Note::Stopped(ReceiveStop::EndOfStream);
 
+/// The peer has discarded what was under way.
+pub(crate) const RESET: Note = Note::Stopped(ReceiveStop::Failed(Errno::CONNRESET));
+
 /// Receiving was stopped by a pause.
 pub(crate) const PAUSED: Note = Note::Stopped(ReceiveStop::Paused);
 

@@ -12,6 +12,8 @@ macro_rules! on_any_network {
                 closing_while_a_send_is_in_flight_brings_the_batch_back_first
                 a_batch_for_a_socket_that_is_closing_comes_back
                 closing_a_listener_ends_its_accept_and_is_not_told_as_a_failure
+                closing_a_listener_resets_who_waits_in_its_backlog
+                closing_with_input_unread_resets_the_peer
                 closing_twice_is_told_once
                 fd_reuse_never_gives_a_socket_what_was_meant_for_the_one_before
                 sockets_that_come_and_go_in_one_place_never_see_each_others_bytes
@@ -82,6 +84,8 @@ macro_rules! on_real_sockets {
                 an_accepted_connection_is_set_up_as_was_asked_and_ends_with_an_exec
                 accepting_stops_without_descriptors_and_goes_on_when_there_are_some
                 connect_timeout_is_the_callers_and_closing_ends_the_attempt
+                a_connect_waits_for_room_in_the_backlog_of_a_unix_listener
+                a_connect_that_waits_for_a_unix_listener_can_be_given_up
                 a_peer_that_is_accepted_and_closed_reads_to_the_end
             }
             dropping {

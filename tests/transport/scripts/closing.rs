@@ -4,7 +4,7 @@ use ztransport::driver::Driver;
 use ztransport::op::{BufferGroup, Op};
 use ztransport::socket::SocketBuffers;
 
-use crate::seen::{END_OF_STREAM, Note};
+use crate::seen::{END_OF_STREAM, Note, RESET};
 use crate::stand::Stand;
 use crate::world::{SMALL, World, assert_same, batch, pattern};
 
@@ -98,6 +98,27 @@ pub(crate) fn closing_a_listener_ends_its_accept_and_is_not_told_as_a_failure<S:
     world.poll();
     world.close_and_wait(listener);
     assert_eq!(world.seen(listener).notes, [Note::Closed], "nothing else");
+}
+
+pub(crate) fn closing_a_listener_resets_who_waits_in_its_backlog<S: Stand>(world: &mut World<S>) {
+    let address = world.stand.tcp();
+    let (address, socket) = world.stand.listen(&address, SocketBuffers::default()).unwrap();
+    let listener = world.adopt(0, socket);
+    let waiting = world.open(0, &address, SocketBuffers::default());
+    world.connect(waiting, address);
+    world.until_noted(waiting, &Note::Connected(Ok(())));
+    world.receive(waiting);
+    world.close_and_wait(listener);
+    world.until_noted(waiting, &RESET);
+}
+
+pub(crate) fn closing_with_input_unread_resets_the_peer<S: Stand>(world: &mut World<S>) {
+    let (ours, theirs) = world.pair(SocketBuffers::default());
+    world.receive(ours);
+    world.send(ours, b"nobody reads this");
+    world.until_sent(ours);
+    world.close_and_wait(theirs);
+    world.until_noted(ours, &RESET);
 }
 
 pub(crate) fn closing_twice_is_told_once<S: Stand>(world: &mut World<S>) {

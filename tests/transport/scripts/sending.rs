@@ -102,7 +102,7 @@ pub(crate) fn a_megabyte_each_way_at_once_does_not_jam_small_buffers<S: Stand>(
 pub(crate) fn backpressure_a_peer_that_does_not_read_is_sent_what_both_buffers_hold<S: Stand>(
     world: &mut World<S>,
 ) {
-    for buffers in [SMALL, SocketBuffers::default()] {
+    for buffers in world.scale.buffers.iter().copied() {
         let (ours, theirs) = world.pair(buffers);
         let asked = buffers.send.get() + buffers.receive.get();
         // The kernel doubles what is asked for, and lets one packet in above that on either side.

@@ -220,8 +220,8 @@ impl<G: Ground> Scene<G> {
     }
 }
 
-/// How much time passes at once: less than the shortest delay of a shard.
-const TICK: Duration = Duration::from_millis(10);
+/// How much time passes at once: less than what a shard waits for.
+const TICK: Duration = Duration::from_millis(50);
 
 /// How much time may pass until something holds: several times the longest delay of a shard.
 const TIME_MAX: Duration = Duration::from_mins(5);

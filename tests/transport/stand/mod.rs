@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use core::time::Duration;
-use zcore::Instant;
+use zcore::{ByteCount, Instant};
 use ztransport::driver::Driver;
 use ztransport::epoll::Epoll;
 use ztransport::socket::{SocketAddress, SocketBuffers};
@@ -15,7 +15,7 @@ use ztransport::uring::Uring;
 
 use crate::replay::{Replay, listed, replay};
 use crate::trace::Trace;
-use crate::world::World;
+use crate::world::{SMALL, World};
 
 /// Real sockets under `io_uring`.
 pub(crate) type UringStand = kernel::Machine<Uring>;
@@ -117,15 +117,21 @@ pub(crate) struct Scale {
     pub(crate) bulk: usize,
     /// Connections at once.
     pub(crate) crowd: u32,
+    /// Sizes of buffers that are filled.
+    pub(crate) buffers: &'static [SocketBuffers],
 }
 
 impl Scale {
     /// As much as takes a kernel a moment.
-    const LARGE: Self = Self { bulk: 2 << 20, crowd: 200 };
+    const LARGE: Self = Self { bulk: 2 << 20, crowd: 200, buffers: &[SMALL, LARGE] };
 
     /// As little as does it, for networks that are played many times.
-    pub(crate) const SMALL: Self = Self { bulk: 256 << 10, crowd: 24 };
+    pub(crate) const SMALL: Self = Self { bulk: 256 << 10, crowd: 24, buffers: &[SMALL] };
 }
+
+/// What a lane has by default.
+const LARGE: SocketBuffers =
+    SocketBuffers { send: ByteCount::kib(256), receive: ByteCount::kib(256) };
 
 /// A script, and its test.
 pub(crate) struct Script<S: Stand> {

@@ -15,7 +15,7 @@ const ONE_BUFFER: UringOptions =
 
 #[test]
 fn enobufs_stops_receiving_and_arming_again_loses_nothing() {
-    on_ring("enobufs_stops_receiving", ONE_BUFFER, |world| {
+    on_ring(ONE_BUFFER, |world| {
         let (ours, mut peer) = world.connection(SocketBuffers::default());
         let bytes = pattern(4 << 20);
         let sent = bytes.clone();
@@ -30,7 +30,7 @@ fn enobufs_stops_receiving_and_arming_again_loses_nothing() {
 
 #[test]
 fn enobufs_costs_neither_of_two_connections_that_share_one_buffer_anything() {
-    on_ring("enobufs_costs_neither", ONE_BUFFER, |world| {
+    on_ring(ONE_BUFFER, |world| {
         let bytes = pattern(200_000);
         let mut ends = Vec::new();
         for _ in 0..2 {
@@ -49,7 +49,7 @@ fn enobufs_costs_neither_of_two_connections_that_share_one_buffer_anything() {
 
 #[test]
 fn enobufs_of_data_leaves_replies_their_own_buffers() {
-    on_ring("enobufs_of_data", ONE_BUFFER, |world| {
+    on_ring(ONE_BUFFER, |world| {
         let (data, mut data_peer) = world.connection(SocketBuffers::default());
         let (reply, mut reply_peer) = world.connection(SocketBuffers::default());
         // Both wait in their sockets before anything is armed, so that one turn meets both.

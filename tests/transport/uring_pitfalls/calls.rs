@@ -14,7 +14,7 @@ fn calls(world: &mut Ring) -> u64 {
 
 #[test]
 fn polling_when_nothing_happens_makes_no_system_call() {
-    on_ring("polling_when_nothing_happens", DEFAULT, |world| {
+    on_ring(DEFAULT, |world| {
         let (ours, _peer) = world.connection(SocketBuffers::default());
         world.receive(ours);
         world.poll();
@@ -28,7 +28,7 @@ fn polling_when_nothing_happens_makes_no_system_call() {
 
 #[test]
 fn a_park_with_something_to_tell_makes_no_system_call() {
-    on_ring("a_park_with_something_to_tell", DEFAULT, |world| {
+    on_ring(DEFAULT, |world| {
         let (ours, mut peer) = world.connection(SocketBuffers::default());
         peer.write_all(b"x").unwrap();
         world.receive(ours);
@@ -42,7 +42,7 @@ fn a_park_with_something_to_tell_makes_no_system_call() {
 
 #[test]
 fn a_wake_is_paid_for_once() {
-    on_ring("a_wake_is_paid_for_once", DEFAULT, |world| {
+    on_ring(DEFAULT, |world| {
         world.driver().waker().wake();
         world.driver().park(None).unwrap();
         world.poll();
@@ -54,7 +54,7 @@ fn a_wake_is_paid_for_once() {
 
 #[test]
 fn operations_of_many_sockets_share_one_system_call() {
-    on_ring("operations_of_many_sockets", DEFAULT, |world| {
+    on_ring(DEFAULT, |world| {
         let connections: Vec<_> =
             (0..32).map(|_| world.connection(SocketBuffers::default())).collect();
         world.poll();

@@ -9,7 +9,7 @@ use super::{DEFAULT, on_ring};
 
 #[test]
 fn ring_drop_cancels_receives_before_their_buffers_are_freed() {
-    on_ring("ring_drop_cancels_receives", DEFAULT, |world| {
+    on_ring(DEFAULT, |world| {
         // Whoever gets the freed memory next must not find in it what a peer writes.
         let options = UringOptions { application_buffers: 8, ..DEFAULT };
         for _ in 0..50 {
@@ -40,11 +40,10 @@ fn ring_drop_cancels_receives_before_their_buffers_are_freed() {
 
 #[test]
 fn ring_drop_ends_a_connect_that_nobody_answers() {
-    on_ring("ring_drop_ends_a_connect", DEFAULT, |world| {
+    on_ring(DEFAULT, |world| {
         let ring = ztransport::uring::Uring::new(DEFAULT).unwrap();
         let at = world.add(ring);
-        // Nothing routes to these; where even that is known the connect has ended already.
-        let address: ztransport::socket::SocketAddress = "192.0.2.1:9".parse().unwrap();
+        let (_deaf, address, _taken) = crate::scripts::deaf();
         let connecting = world.open(at, &address, SocketBuffers::default());
         world.connect(connecting, address);
         world.poll();

@@ -30,11 +30,13 @@ const DEFAULT: UringOptions = UringOptions {
     submissions: 256,
 };
 
-/// Runs a test on one ring, and sees that every completion of it was expected.
-fn on_ring(test: &'static str, options: UringOptions, play: impl FnOnce(&mut Ring)) {
+/// Runs the test of this thread on one ring, and sees that every completion of it was expected.
+fn on_ring(options: UringOptions, play: impl FnOnce(&mut Ring)) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("uring_pitfalls");
     ztests::run_or_skip(test, UringStand::missing(), || {
         let ring = |_: &UringStand| Uring::new(options).unwrap();
-        let mut world = World::new(test, UringStand::new(CALM), ring);
+        let mut world = World::new("uring_pitfalls", UringStand::new(CALM), ring);
         play(&mut world);
         world.close_all();
     });

@@ -11,7 +11,7 @@ use crate::world::{assert_same, pattern};
 
 #[test]
 fn cancel_race_is_met_and_bytes_that_arrive_meanwhile_are_told_before_the_pause() {
-    on_ring("cancel_race_is_met", DEFAULT, |world| {
+    on_ring(DEFAULT, |world| {
         let (ours, mut peer) = world.connection(SocketBuffers::default());
         let bytes = pattern(1_000 * 40);
         let mut while_pausing = 0;

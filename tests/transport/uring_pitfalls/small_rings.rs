@@ -37,7 +37,7 @@ fn crowd(world: &mut Ring) -> Vec<(End, UnixStream)> {
 
 #[test]
 fn thousands_of_simultaneous_closes_find_room_for_their_cancels() {
-    on_ring("thousands_of_simultaneous_closes", SMALL_RING, |world| {
+    on_ring(SMALL_RING, |world| {
         let ends = crowd(world);
         for (ours, _) in &ends {
             world.close(*ours);
@@ -55,7 +55,7 @@ fn thousands_of_simultaneous_closes_find_room_for_their_cancels() {
 
 #[test]
 fn thousands_of_simultaneous_pauses_find_room_for_their_cancels() {
-    on_ring("thousands_of_simultaneous_pauses", SMALL_RING, |world| {
+    on_ring(SMALL_RING, |world| {
         let ends = crowd(world);
         for _ in 0..3 {
             for (ours, _) in &ends {

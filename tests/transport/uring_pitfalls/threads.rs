@@ -21,7 +21,7 @@ fn wrong_thread_has_a_waker_and_never_the_driver() {
     // compile.
     assert_not_impl_any!(Uring: Send, Sync);
     assert_impl_all!(UringWaker: Wake, Send, Sync);
-    on_ring("wrong_thread_has_a_waker", DEFAULT, |world| {
+    on_ring(DEFAULT, |world| {
         let waker = world.driver().waker();
         let elsewhere = thread::spawn(move || waker.wake());
         world.driver().park(None).unwrap();
@@ -51,7 +51,7 @@ fn defer_epoll_may_see_nothing_where_a_park_sees_bytes_and_wakes() {
         if !ztests::alone::is_alone(test, &[]) {
             return;
         }
-        on_ring(test, DEFAULT, |world| {
+        on_ring(DEFAULT, |world| {
             let Some(ring) = ring_descriptor() else {
                 ztests::skip(&[test], "the descriptor of the ring cannot be duplicated here");
                 return;

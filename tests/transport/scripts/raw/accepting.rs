@@ -1,10 +1,11 @@
 //! What the kernel's listeners do.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use zcore::ByteCount;
 use ztransport::driver::Driver;
@@ -67,6 +68,58 @@ pub(crate) fn connect_timeout_is_the_callers_and_closing_ends_the_attempt<S: Ker
     assert!(world.seen(connecting).notes.is_empty(), "nobody answers");
     world.close_and_wait(connecting);
     assert_eq!(world.seen(connecting).notes, [Note::Closed], "and it was not connected");
+}
+
+/// A Unix listener whose backlog is full, and who fills it.
+fn full_unix_listener<S: Kernel>(
+    world: &World<S>,
+) -> (UnixListener, SocketAddress, Vec<UnixStream>) {
+    let address = world.stand.unix();
+    let SocketAddress::Unix(path) = &address else { panic!("{address} is no path") };
+    let listener = UnixListener::bind(path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let to = SocketAddrUnix::new(path.as_path()).unwrap();
+    let mut taken = Vec::new();
+    loop {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        match rustix::net::connect(&socket, &to) {
+            Ok(()) => taken.push(socket.into()),
+            Err(errno) => {
+                assert_eq!(errno, Errno::AGAIN, "it is full");
+                return (listener, address, taken);
+            }
+        }
+    }
+}
+
+pub(crate) fn a_connect_waits_for_room_in_the_backlog_of_a_unix_listener<S: Kernel>(
+    world: &mut World<S>,
+) {
+    let (listener, address, taken) = full_unix_listener(world);
+    let connecting = world.open(0, &address, SocketBuffers::default());
+    world.connect(connecting, address);
+    world.until_quiet();
+    assert!(world.seen(connecting).notes.is_empty(), "there is no room");
+    for _ in &taken {
+        listener.accept().unwrap();
+    }
+    world.until_noted(connecting, &Note::Connected(Ok(())));
+    let (mut peer, _) = listener.accept().unwrap();
+    world.receive(connecting);
+    peer.write_all(b"welcome").unwrap();
+    world.until_received(connecting, 7);
+}
+
+pub(crate) fn a_connect_that_waits_for_a_unix_listener_can_be_given_up<S: Kernel>(
+    world: &mut World<S>,
+) {
+    let (_listener, address, _taken) = full_unix_listener(world);
+    let connecting = world.open(0, &address, SocketBuffers::default());
+    world.connect(connecting, address);
+    world.until_quiet();
+    world.close_and_wait(connecting);
+    assert_eq!(world.seen(connecting).notes, [Note::Closed], "and nothing else");
 }
 
 pub(crate) fn a_peer_that_is_accepted_and_closed_reads_to_the_end<S: Kernel>(world: &mut World<S>) {

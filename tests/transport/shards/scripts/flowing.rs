@@ -73,11 +73,11 @@ pub(in crate::shards) fn a_big_message_and_small_ones_keep_their_order<G: Ground
     scene.connect(Limits::TIGHT);
     for number in 0..60_u64 {
         // Far above the mark: it goes when the queue is empty, and nothing overtakes it.
-        let length = if number % 20 == 10 { 1 << 20 } else { 100 };
+        let length = if number % 30 == 15 { 1 << 20 } else { 100 };
         scene.dialer().message(number, length);
     }
     scene.until_delivered(Which::Acceptor, 60);
     assert_numbers(&scene.acceptor().ledger().delivered, 0..60);
     let big = scene.acceptor().ledger().delivered.iter().filter(|it| it.length == 1 << 20).count();
-    assert_eq!(big, 3, "whole");
+    assert_eq!(big, 2, "whole");
 }
