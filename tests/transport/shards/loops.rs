@@ -1,6 +1,4 @@
 //! The loops that run a shard to its end on a thread of its own.
-//!
-//! A further one is a type here, and a module in the table of `shards`.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -46,6 +44,27 @@ impl Loop for UringLoop {
 
     fn run(shard: Shard<Uring, Recorder>) -> io::Result<()> {
         shard.run()
+    }
+}
+
+/// A loop inside a runtime of tokio-uring.
+pub(super) struct TokioUringLoop;
+
+impl Loop for TokioUringLoop {
+    type Driver = Uring;
+
+    const NAME: &'static str = "tokio_uring";
+
+    fn missing() -> Option<String> {
+        UringLoop::missing()
+    }
+
+    fn driver() -> Uring {
+        UringLoop::driver()
+    }
+
+    fn run(shard: Shard<Uring, Recorder>) -> io::Result<()> {
+        ztransport::tokio_uring::run(shard)
     }
 }
 

@@ -117,6 +117,14 @@ mod uring {
     for_two_shards!(play_shards_on, [crate::shards::threads::Threads<super::loops::UringLoop>]);
 }
 
+/// Inside a runtime of tokio-uring.
+mod tokio_uring {
+    for_two_shards!(
+        play_shards_on,
+        [crate::shards::threads::Threads<super::loops::TokioUringLoop>]
+    );
+}
+
 /// The shard's own loop, over epoll.
 mod epoll {
     for_two_shards!(play_shards_on, [crate::shards::threads::Threads<super::loops::EpollLoop>]);
@@ -129,9 +137,12 @@ mod sim {
 
 /// What all loops of this machine tell.
 mod alike {
-    use super::loops::{EpollLoop, UringLoop};
+    use super::loops::{EpollLoop, TokioUringLoop, UringLoop};
     use super::stepped::Stepped;
     use super::threads::Threads;
 
-    for_two_shards!(compare_shards_on, [Threads<UringLoop>, Threads<EpollLoop>, Stepped]);
+    for_two_shards!(
+        compare_shards_on,
+        [Threads<UringLoop>, Threads<TokioUringLoop>, Threads<EpollLoop>, Stepped]
+    );
 }

@@ -6,11 +6,11 @@ use core::task::{Context, Waker};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use zcore::Instant;
 use zcore::wire::{Kind, RouteHash};
+use zcore::{Instant, Settlement};
 use ztransport::{
-    CloseReason, DropReason, Expectation, Incoming, Ingress, Limit, Ordinal, Outgoing, Peer,
-    Permit, Submitted, Waiting,
+    CloseReason, DropReason, Expectation, HandedOver, Incoming, Ingress, Limit, Outgoing, Peer,
+    Permit, Prospect, Submitted, Waiting,
 };
 
 use super::tale::{Entry, Ledger};
@@ -72,8 +72,22 @@ impl Ingress for Recorder {
         self.ledger().links.push("up");
     }
 
-    fn link_down(&mut self, _peer: &Arc<Peer>, handed_over: Ordinal, reason: CloseReason) {
-        self.ledger().link_down(handed_over, reason);
+    fn handed_over(&mut self, _peer: &Arc<Peer>, _requests: &[HandedOver]) {}
+
+    fn link_down(&mut self, _peer: &Arc<Peer>, reason: CloseReason, _prospect: Prospect) {
+        self.ledger().link_down(reason);
+    }
+
+    fn settled(&mut self, _peer: &Arc<Peer>, _settlement: &Settlement) {
+        self.ledger().settled += 1;
+    }
+
+    fn detached(&mut self, _peer: &Arc<Peer>) {
+        panic!("nobody detaches a peer here");
+    }
+
+    fn too_large(&mut self, _peer: &Arc<Peer>, id: u64) {
+        panic!("request {id} is as large as its peer takes");
     }
 
     fn rejected(&mut self, reason: CloseReason) {

@@ -4,7 +4,7 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -13,10 +13,11 @@ use zcore::{
     ByteCount, Family, HighWaterMark, Instant, JobQueue, PermitLimit, Quota, SourceSlot, Thresholds,
 };
 use ztransport::clock::{Clock, VirtualClock};
+use ztransport::limits::SPIN_WINDOW;
 use ztransport::socket::{SocketAddress, SocketBuffers};
 use ztransport::{
-    ByteLimits, Doorbell, LaneContext, Limit, Ordinal, Outgoing, Peer, Peers, Permits,
-    ShardControl, ShardPlan, Submitted, TopologyPlan, WaitEnd, WaitSpace, Waiting,
+    ByteLimits, Doorbell, LaneContext, Limit, Outgoing, Peer, Peers, Permits, ShardControl,
+    ShardPlan, Submitted, TopologyPlan, WaitEnd, WaitSpace, Waiting,
 };
 
 use super::recorder::Recorder;
@@ -60,8 +61,6 @@ pub(super) struct Side {
     outbox: VecDeque<Outgoing>,
     /// The call that waits for room, and its number.
     waiting: Option<(u64, Waiting)>,
-    /// Where each record that was admitted stands in its lane.
-    pub(super) admitted: BTreeMap<u64, Ordinal>,
 }
 
 impl Side {
@@ -84,7 +83,7 @@ impl Side {
             name: Label::new(name).unwrap(),
             other: Label::new(other).unwrap(),
             limits,
-            peers: Arc::new(Peers::new(bytes, PEERS_MAX)),
+            peers: Arc::new(Peers::new(bytes, PEERS_MAX, vec![lanes.clone()])),
             permits: Arc::new(Permits::new(queue, clock)),
             lanes,
             control: Arc::default(),
@@ -92,14 +91,13 @@ impl Side {
             gate: Arc::new(AtomicBool::new(true)),
             outbox: VecDeque::new(),
             waiting: None,
-            admitted: BTreeMap::new(),
         }
     }
 
     /// What its shard is built from.
     pub(super) fn plan(&self, dials: Option<SocketAddress>) -> (ShardPlan, Recorder) {
         let dials = dials.map(|address| {
-            let peer = self.peers.add(0, Some(self.other), &self.lanes).unwrap();
+            let peer = self.peers.add(0, Some(self.other)).unwrap();
             (peer, address)
         });
         let topology = TopologyPlan {
@@ -116,6 +114,10 @@ impl Side {
             permits: Arc::clone(&self.permits),
             lanes: self.lanes.clone(),
             control: Arc::clone(&self.control),
+            index: 0,
+            lobby: Arc::default(),
+            gauge: Arc::default(),
+            spin: SPIN_WINDOW,
         };
         (plan, Recorder::new(Arc::clone(&self.ledger), Arc::clone(&self.gate)))
     }
@@ -186,9 +188,7 @@ impl Side {
                         self.waiting = Some((number, waiting));
                         return;
                     }
-                    Poll::Ready(WaitEnd::Admitted(ordinal)) => {
-                        self.admitted.insert(number, ordinal);
-                    }
+                    Poll::Ready(WaitEnd::Admitted(_)) => {}
                     Poll::Ready(end) => panic!("{number} ended as {end:?}"),
                 }
             }
@@ -201,9 +201,7 @@ impl Side {
                 Family::Send
             };
             match peer.application().submit(record, family, Limit::At(Instant::FAR_FUTURE)) {
-                Submitted::Admitted(ordinal) => {
-                    self.admitted.insert(number, ordinal);
-                }
+                Submitted::Admitted(_) => {}
                 Submitted::Waiting(waiting) => self.waiting = Some((number, waiting)),
                 Submitted::Refused(refusal) => panic!("{number} was refused: {refusal:?}"),
             }

@@ -2,7 +2,7 @@
 
 use ztransport::sim::{Sim, SimFaults, SimId, SimNetwork, SimOptions, Way};
 use ztransport::socket::SocketAddress;
-use ztransport::{Listener, Shard, ShardPlan, Turn};
+use ztransport::{Listener, Shard, ShardPlan, ShardSockets, Turn};
 
 use super::ground::{Ground, Progress, Which};
 use super::loops::SOCKETS_MAX;
@@ -70,8 +70,9 @@ impl Ground for Stepped {
         let socket = self.network.listen(&any, plan.buffers).unwrap();
         let address = socket.local_address().unwrap();
         let listeners = vec![Listener { topology: 0, socket }];
+        let sockets = ShardSockets::alone(&plan.lanes.bell, listeners);
         let driver = Self::driver(&self.network);
-        self.acceptor = Some(Shard::new(driver, host, plan, listeners).unwrap());
+        self.acceptor = Some(Shard::new(driver, host, plan, sockets).unwrap());
         address
     }
 
@@ -87,7 +88,8 @@ impl Ground for Stepped {
 
     fn start_dialer(&mut self, plan: ShardPlan, host: Recorder) {
         let driver = self.dialing.take().unwrap();
-        self.dialer = Some(Shard::new(driver, host, plan, Vec::new()).unwrap());
+        let sockets = ShardSockets::alone(&plan.lanes.bell, Vec::new());
+        self.dialer = Some(Shard::new(driver, host, plan, sockets).unwrap());
     }
 
     fn break_oldest(&mut self) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::DefaultHasher;
 
 use ztransport::errno::{Meaning, meaning};
-use ztransport::{CloseReason, DropReason, Incoming, Ordinal};
+use ztransport::{CloseReason, DropReason, Incoming};
 
 use crate::replay::Outcome;
 
@@ -23,8 +23,8 @@ pub(super) struct Ledger {
     pub(super) dropped: BTreeMap<&'static str, u64>,
     /// Connections that came to nothing.
     pub(super) rejected: Vec<&'static str>,
-    /// Up to where records had been handed over, each time that a link went down.
-    pub(super) handed_over: Vec<Ordinal>,
+    /// How often the other side has told what it took of the pair before.
+    pub(super) settled: u32,
     /// Requests without a reply.
     pub(super) pending: BTreeSet<u64>,
     hidden: Hidden,
@@ -58,9 +58,8 @@ impl Entry {
 }
 
 impl Ledger {
-    pub(super) fn link_down(&mut self, handed_over: Ordinal, reason: CloseReason) {
+    pub(super) fn link_down(&mut self, reason: CloseReason) {
         self.links.push(kind(reason));
-        self.handed_over.push(handed_over);
     }
 
     pub(super) fn rejected(&mut self, reason: CloseReason) {

@@ -5,12 +5,13 @@ use core::time::Duration;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use ztests::alone::NoNewProcess;
 use ztests::proxy::Proxy;
 use ztransport::socket::{self, SocketAddress};
-use ztransport::{Listener, Shard, ShardPlan};
+use ztransport::{Listener, Shard, ShardPlan, ShardSockets};
 
 use super::ground::{Ground, Progress, Which};
 use super::loops::Loop;
@@ -36,8 +37,9 @@ impl<L: Loop> Threads<L> {
     ) -> JoinHandle<io::Result<()>> {
         std::thread::spawn(move || {
             let listeners = listening.map(|socket| Listener { topology: 0, socket });
-            let listeners = listeners.into_iter().collect();
-            L::run(Shard::new(L::driver(), host, plan, listeners)?)
+            let bell = Arc::clone(&plan.lanes.bell);
+            let sockets = ShardSockets::alone(&bell, listeners.into_iter().collect());
+            L::run(Shard::new(L::driver(), host, plan, sockets)?)
         })
     }
 }

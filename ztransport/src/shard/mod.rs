@@ -84,6 +84,13 @@ pub struct ShardSockets<S> {
     pub crew: Arc<Crew<S>>,
 }
 
+impl<S> ShardSockets<S> {
+    /// Those of the only shard of a host.
+    pub fn alone(bell: &Arc<Doorbell>, listeners: Vec<Listener<S>>) -> Self {
+        Self { listeners, crew: Crew::new([Arc::clone(bell)]) }
+    }
+}
+
 /// A socket that a shard accepts connections on.
 #[derive(Debug)]
 pub struct Listener<S> {

@@ -2,6 +2,7 @@
 
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use crate::sim::{Sim, SimId, SimNetwork, SimOptions};
 use crate::socket::{SocketAddress, SocketBuffers};
 use crate::{
     ByteLimits, Doorbell, LaneContext, Limit, Listener, Ordinal, Outgoing, Peers, Permits, Shard,
-    ShardControl, ShardPlan, Submitted, TopologyPlan, Turn, WaitEnd, WaitSpace, Waiting,
+    ShardControl, ShardPlan, ShardSockets, Submitted, TopologyPlan, Turn, WaitEnd, WaitSpace,
+    Waiting,
 };
 
 use super::recorder::{Ledger, Recorder, is_request, payload};
@@ -94,7 +96,7 @@ impl Party {
             receive: HighWaterMark::Limit(size.receive),
             message_size_max: ByteCount::kib(64),
         };
-        let peers = Arc::new(Peers::new(limits, PEERS_MAX));
+        let peers = Arc::new(Peers::new(limits, PEERS_MAX, vec![lanes.clone()]));
         let slots = vec![SourceSlot::EMPTY; PEERS_MAX as usize].into_boxed_slice();
         let permits = PermitLimit::new(size.permits).unwrap();
         let queue = JobQueue::new(slots, permits, Thresholds::DEFAULT).unwrap();
@@ -103,7 +105,7 @@ impl Party {
             let socket = network.listen(&address, size.sockets).unwrap();
             Listener { topology: 0, socket }
         };
-        let dial = |address| (peers.add(0, Some(other), &lanes).unwrap(), address);
+        let dial = |address| (peers.add(0, Some(other)).unwrap(), address);
         let topology = TopologyPlan {
             kind,
             name: Label::new("orders").unwrap(),
@@ -119,13 +121,17 @@ impl Party {
             permits: Arc::new(Permits::new(queue, clock)),
             lanes,
             control: Arc::clone(&control),
+            index: 0,
+            lobby: Arc::default(),
+            gauge: Arc::default(),
+            spin: Duration::ZERO,
         };
         let ledger = Rc::new(RefCell::new(Ledger::default()));
         let recorder = Recorder::new(Rc::clone(&ledger));
         let sim = network.driver(size.driver);
         let driver = sim.id();
-        let listeners = listens.map(listen).into_iter().collect();
-        let shard = Some(Shard::new(sim, recorder, plan, listeners).unwrap());
+        let sockets = ShardSockets::alone(&bell, listens.map(listen).into_iter().collect());
+        let shard = Some(Shard::new(sim, recorder, plan, sockets).unwrap());
         Self { shard, control, bell, peers, ledger, driver, other, records, next: 0, waiting: None }
     }
 
@@ -184,7 +190,7 @@ impl Party {
         match Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => return false,
             Poll::Ready(WaitEnd::Admitted(ordinal)) => self.admitted(number, ordinal),
-            Poll::Ready(end @ (WaitEnd::Expired | WaitEnd::Ended(_))) => {
+            Poll::Ready(end @ (WaitEnd::Expired | WaitEnd::Ended(_) | WaitEnd::TooLarge)) => {
                 panic!("{number} ended as {end:?}")
             }
         }
@@ -216,19 +222,12 @@ impl Party {
         }
     }
 
-    /// A link may have broken between the admission of a waiting call and its caller's next look.
+    /// A request may have been answered, and its link may have broken, before its caller looks.
     fn admitted(&self, number: u64, ordinal: Ordinal) {
-        let lost_below = self.peers.find(0, &self.other).map(|it| it.application().lost_below());
         let mut ledger = self.ledger.borrow_mut();
         ledger.ordinals.insert(number, ordinal);
-        if !ledger.pending.contains_key(&number) {
-            return;
-        }
-        if lost_below.is_some_and(|lost_below| ordinal < lost_below) {
-            ledger.pending.remove(&number);
-            ledger.lost.push(number);
-        } else {
-            ledger.pending.insert(number, Some(ordinal));
+        if let Some(place) = ledger.pending.get_mut(&number) {
+            *place = Some(ordinal);
         }
     }
 }

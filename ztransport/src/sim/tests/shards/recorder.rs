@@ -3,17 +3,17 @@
 use core::pin::Pin;
 use core::task::{Context, Waker};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zcore::Instant;
 use zcore::wire::{Kind, RouteHash};
+use zcore::{Instant, Settlement};
 
 use crate::{
-    CloseReason, DropReason, Expectation, Incoming, Ingress, Limit, Ordinal, Outgoing, Peer,
-    Permit, Submitted, Waiting,
+    CloseReason, DropReason, Expectation, HandedOver, Incoming, Ingress, Limit, Ordinal, Outgoing,
+    Peer, Permit, Prospect, Submitted, Waiting,
 };
 
 /// Every third record is a request.
@@ -44,12 +44,14 @@ pub(super) struct Ledger {
     pub(super) answered: Vec<u64>,
     /// Requests that are not answered, and where they stand in their lane once they are admitted.
     pub(super) pending: BTreeMap<u64, Option<Ordinal>>,
-    /// Requests that may or may not have been answered when their link broke.
+    /// Requests that are with the peer, or on their way there.
+    away: BTreeSet<u64>,
+    /// Requests whose link broke, until the peer says what it took.
+    pub(super) stranded: BTreeSet<u64>,
+    /// Requests that ended without an answer.
     pub(super) lost: Vec<u64>,
     /// Where each record that was admitted stands in its lane.
     pub(super) ordinals: BTreeMap<u64, Ordinal>,
-    /// Up to where records had been handed over, each time that a link broke.
-    pub(super) handed_over: Vec<Ordinal>,
     pub(super) dropped: u64,
     pub(super) links_up: u64,
     pub(super) links_down: Vec<CloseReason>,
@@ -99,7 +101,7 @@ impl Ingress for Recorder {
         let ledger = self.ledger.borrow();
         if ledger.pending.contains_key(&id) {
             Expectation::Wanted
-        } else if ledger.lost.contains(&id) {
+        } else if ledger.stranded.contains(&id) || ledger.lost.contains(&id) {
             Expectation::Late
         } else {
             Expectation::NeverIssued
@@ -111,6 +113,7 @@ impl Ingress for Recorder {
         assert_eq!(number(&record.payload()), id, "the reply to its own request");
         let mut ledger = self.ledger.borrow_mut();
         if ledger.pending.remove(&id).is_some() {
+            ledger.away.remove(&id);
             ledger.answered.push(id);
         }
     }
@@ -119,18 +122,34 @@ impl Ingress for Recorder {
         self.ledger.borrow_mut().links_up += 1;
     }
 
-    fn link_down(&mut self, _peer: &Arc<Peer>, handed_over: Ordinal, reason: CloseReason) {
+    fn handed_over(&mut self, _peer: &Arc<Peer>, requests: &[HandedOver]) {
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.away.extend(requests.iter().map(|request| request.id));
+    }
+
+    fn link_down(&mut self, _peer: &Arc<Peer>, reason: CloseReason, prospect: Prospect) {
         let mut ledger = self.ledger.borrow_mut();
         ledger.links_down.push(reason);
-        ledger.handed_over.push(handed_over);
-        let Ledger { pending, lost, .. } = &mut *ledger;
-        pending.retain(|id, ordinal| {
-            let is_lost = ordinal.is_some_and(|ordinal| ordinal < handed_over);
-            if is_lost {
-                lost.push(*id);
-            }
-            !is_lost
-        });
+        let away = core::mem::take(&mut ledger.away);
+        ledger.pending.retain(|id, _| !away.contains(id));
+        match prospect {
+            Prospect::Until(_) => ledger.stranded.extend(away),
+            Prospect::Never => ledger.lost.extend(away),
+        }
+    }
+
+    fn settled(&mut self, _peer: &Arc<Peer>, _settlement: &Settlement) {
+        let mut ledger = self.ledger.borrow_mut();
+        let stranded = core::mem::take(&mut ledger.stranded);
+        ledger.lost.extend(stranded);
+    }
+
+    fn detached(&mut self, _peer: &Arc<Peer>) {
+        panic!("nobody detaches a peer here");
+    }
+
+    fn too_large(&mut self, _peer: &Arc<Peer>, id: u64) {
+        panic!("request {id} is as large as its peer takes");
     }
 
     fn rejected(&mut self, reason: CloseReason) {
