@@ -95,8 +95,8 @@ impl Engine {
             Op::Accept { listener, buffers } => self.push_accept(listener, buffers),
             Op::Connect { socket, address } => self.push_connect(socket, address),
             Op::Receive { socket, group } => self.push_receive(socket, group),
-            // A simulated peer vanishes only when a script says so, and the script waits for whom
-            // it likes.
+            // What keepalive would notice does not happen here: a connection breaks only by a fault or
+            // by a script, and then both ends are told.
             Op::Watch { .. } => {}
             Op::PauseReceive { socket } => self.push_pause(socket),
             Op::Send { socket, batch } => return self.push_send(socket, batch),

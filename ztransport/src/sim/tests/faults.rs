@@ -61,10 +61,9 @@ fn a_receive_may_be_split_at_any_byte() {
         lab.dialer.send(ours, &pattern(8_000, 0));
         lab.settle();
         assert_same(&lab.server.seen(theirs).received, &pattern(8_000, 0), "all of it");
-        pieces.extend(lab.server.seen(theirs).notes.iter().filter_map(|note| match note {
-            Note::Bytes(length) => Some(*length),
-            _ => None,
-        }));
+        let length =
+            |note: &Note| if let Note::Bytes(length) = note { Some(*length) } else { None };
+        pieces.extend(lab.server.seen(theirs).notes.iter().filter_map(length));
         only(&lab, Fault::SplitReceive);
     }
     let (least, most) = (pieces.iter().min(), pieces.iter().max());
@@ -78,9 +77,9 @@ fn a_completion_may_be_some_polls_late() {
         let (ours, theirs) = lab.connect();
         lab.server.receive(theirs);
         lab.dialer.send(ours, b"late");
-        let polls = (1..).find(|_| lab.dialer.poll() > 0).unwrap();
+        let polls = lab.dialer.polls_to_event();
         assert!((2..=LATE_POLLS_MAX + 1).contains(&polls), "seed {seed}: sent after {polls}");
-        let polls = (1..).find(|_| lab.server.poll() > 0).unwrap();
+        let polls = lab.server.polls_to_event();
         assert!((2..=LATE_POLLS_MAX + 1).contains(&polls), "seed {seed}: received after {polls}");
         only(&lab, Fault::LateCompletion);
     }
@@ -167,6 +166,20 @@ fn bytes_may_arrive_after_a_pause_and_none_after_it_is_reported() {
 }
 
 #[test]
+fn a_pause_that_is_long_in_coming_comes_without_any_bytes_too() {
+    for seed in 0..SEEDS {
+        let mut lab = always(seed, Fault::LateData);
+        let (_, theirs) = lab.connect();
+        lab.server.receive(theirs);
+        lab.settle();
+        lab.server.push(Op::PauseReceive { socket: theirs });
+        lab.settle();
+        assert_eq!(lab.server.seen(theirs).notes, [PAUSED], "seed {seed}");
+        assert_eq!(lab.network.injected().total(), 0, "seed {seed}: no data was late");
+    }
+}
+
+#[test]
 fn operations_may_start_some_polls_after_they_were_pushed() {
     for seed in 0..SEEDS {
         let mut lab = always(seed, Fault::QueueFull);
@@ -174,7 +187,7 @@ fn operations_may_start_some_polls_after_they_were_pushed() {
         lab.dialer.send(ours, b"stuck");
         assert_eq!(lab.dialer.poll(), 0, "seed {seed}: the queue does not move");
         assert!(lab.dialer.driver.is_ready(), "seed {seed}: but it will");
-        let polls = (2..).find(|_| lab.dialer.poll() > 0).unwrap();
+        let polls = 1 + lab.dialer.polls_to_event();
         assert!((2..=LATE_POLLS_MAX + 1).contains(&polls), "seed {seed}: sent after {polls}");
         only(&lab, Fault::QueueFull);
     }
@@ -283,7 +296,7 @@ fn a_connect_may_be_refused_time_out_or_take_long_although_somebody_listens() {
         for seed in 0..SEEDS {
             let mut lab = always(seed, fault);
             let ours = lab.dialer.dial(&lab.address.clone(), SMALL);
-            let polls = (1..).find(|_| lab.dialer.poll() > 0).unwrap();
+            let polls = lab.dialer.polls_to_event();
             longest = polls.max(longest);
             assert_eq!(lab.dialer.seen(ours).notes, [Note::Connected(outcome)], "seed {seed}");
             only(&lab, fault);

@@ -39,8 +39,17 @@ pub(super) struct Seen {
     /// The batch that came back last.
     pub(super) batch: Option<Batch>,
     in_flight: InFlight,
-    has_ended: bool,
-    is_closed: bool,
+    life: Life,
+}
+
+/// What may still happen to a socket.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Life {
+    #[default]
+    Open,
+    /// Nothing more is received.
+    Ended,
+    Closed,
 }
 
 /// The operations that are not answered yet.
@@ -72,13 +81,13 @@ impl Seen {
     }
 
     /// Whether nothing more will be received.
-    pub(super) const fn has_ended(&self) -> bool {
-        self.has_ended
+    pub(super) fn has_ended(&self) -> bool {
+        self.life == Life::Ended
     }
 
     /// The contract of a driver, event by event.
     fn check(&mut self, socket: SocketId, note: &Note) {
-        assert!(!self.is_closed, "{socket:?} is closed, yet {note:?}");
+        assert!(self.life != Life::Closed, "{socket:?} is closed, yet {note:?}");
         let is_end = matches!(note, Note::Sent(_) | Note::Closed);
         assert!(is_end || self.in_flight.closes == 0, "{socket:?} is closing, yet {note:?}");
         let InFlight { accepts, connects, receives, batches, closes } = &mut self.in_flight;
@@ -96,13 +105,14 @@ impl Seen {
             Note::AcceptStopped(_) => accepts,
             Note::Connected(_) => connects,
             Note::Stopped(reason) => {
-                assert!(!self.has_ended, "{socket:?} has ended, yet {note:?}");
-                self.has_ended =
-                    matches!(reason, ReceiveStop::EndOfStream | ReceiveStop::Failed(_));
+                assert!(self.life == Life::Open, "{socket:?} has ended, yet {note:?}");
+                if matches!(reason, ReceiveStop::EndOfStream | ReceiveStop::Failed(_)) {
+                    self.life = Life::Ended;
+                }
                 receives
             }
             Note::Closed => {
-                self.is_closed = true;
+                self.life = Life::Closed;
                 assert!(batches.is_empty(), "{socket:?} took a batch along");
                 closes
             }
@@ -132,7 +142,7 @@ impl Host {
             Op::Connect { socket, .. } => self.seen(*socket).in_flight.connects += 1,
             Op::Receive { socket, .. } => {
                 let seen = self.seen(*socket);
-                seen.in_flight.receives += u32::from(!seen.has_ended);
+                seen.in_flight.receives += u32::from(seen.life == Life::Open);
             }
             Op::Send { socket, batch } => {
                 self.seen(*socket).in_flight.batches.push(batch.unsent());
@@ -170,6 +180,12 @@ impl Host {
     pub(super) fn poll(&mut self) -> usize {
         let Self { driver, seen, trace } = self;
         driver.poll(|event| note(seen, trace, event)).unwrap()
+    }
+
+    /// Polls until there are events. How often that was.
+    #[track_caller]
+    pub(super) fn polls_to_event(&mut self) -> u64 {
+        (1..=POLLS_MAX).find(|_| self.poll() > 0).unwrap()
     }
 
     /// Sends what is left of the batch that came back, if anything is. Whether all has left.
@@ -320,6 +336,9 @@ pub(super) fn assert_same(got: &[u8], expected: &[u8], what: &str) {
         assert_eq!(got.len(), expected.len(), "{what}: the length");
     }
 }
+
+/// How many polls an event may need: more than anything is late.
+const POLLS_MAX: u64 = 100;
 
 /// How many turns a test may need. The longest needs some thousands.
 const TURNS_MAX: u32 = 200_000;

@@ -10,8 +10,8 @@ use crate::token::SocketId;
 /// Bytes that each end of each connection sends.
 const BYTES: usize = 50_000;
 
-/// Connections of one transfer: reordering needs more than one.
-const CONNECTIONS: u32 = 2;
+/// Connections of one transfer, by number: reordering needs more than one.
+const CONNECTIONS: [u32; 2] = [0, 1];
 
 /// Seeds of each kind of network.
 const SEEDS: u64 = 300;
@@ -76,7 +76,7 @@ fn transfer(seed: u64, faults: SimFaults) -> Outcome {
     let mut lab =
         Lab::with(seed, faults, SimOptions { sockets_max: 16, buffers, ..SimOptions::default() });
     let mut pairs = Vec::new();
-    for number in 0..CONNECTIONS {
+    for number in CONNECTIONS {
         if let Some((ours, theirs)) = connect(&mut lab) {
             let first = number << 24;
             pairs.push((End::new(ours, first), End::new(theirs, first | 1 << 20)));
@@ -144,7 +144,7 @@ fn a_benign_network_carries_everything_in_order_once() {
     let mut total = [0; Fault::COUNT];
     for seed in 0..SEEDS {
         let outcome = transfer(seed, SimFaults::benign());
-        assert_eq!(outcome.carried.len() as u32, 2 * CONNECTIONS, "seed {seed}: all connected");
+        assert_eq!(outcome.carried.len(), 2 * CONNECTIONS.len(), "seed {seed}: all connected");
         for (sent, received) in &outcome.carried {
             assert_same(received, sent, &format!("seed {seed} ({})", outcome.counts));
         }

@@ -1,9 +1,9 @@
 //! A whole shard over the simulated network, and the caller that sends through it.
 
+use core::cell::RefCell;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 

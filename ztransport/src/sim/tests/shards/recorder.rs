@@ -1,8 +1,8 @@
 //! A host that writes down what its shard hands to it, and answers requests.
 
+use core::cell::RefCell;
 use core::pin::Pin;
 use core::task::{Context, Waker};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
