@@ -8,6 +8,7 @@ use zcore::{Instant, JobCounts, JobQueue, Pressure, Request, SourceId, SourceSlo
 
 use crate::clock::Clock;
 use crate::doorbell::{Doorbell, Errand};
+use crate::lane::LaneContext;
 
 /// The permits of a host (B-06).
 pub struct Permits {
@@ -26,6 +27,8 @@ struct PermitState {
 #[derive(Clone, Debug)]
 struct Owner {
     bell: Arc<Doorbell>,
+    /// Of the shard that passes grants on which are not claimed in time.
+    timekeeper: Arc<Doorbell>,
     peer: u32,
 }
 
@@ -55,7 +58,7 @@ impl Permits {
 
     /// Names a source whose grants are told to `peer`'s shard. `None` when there are as many
     /// sources as the host was built for.
-    pub(crate) fn register(&self, bell: &Arc<Doorbell>, peer: u32) -> Option<SourceId> {
+    pub(crate) fn register(&self, lanes: &LaneContext, peer: u32) -> Option<SourceId> {
         let mut state = self.lock();
         let source = state.queue.register().ok()?;
         let index = usize::try_from(source.slot()).ok()?;
@@ -63,7 +66,9 @@ impl Permits {
             state.owners.resize(index + 1, None);
         }
         if let Some(owner) = state.owners.get_mut(index) {
-            *owner = Some(Owner { bell: Arc::clone(bell), peer });
+            let LaneContext { bell, timekeeper, .. } = lanes;
+            let (bell, timekeeper) = (Arc::clone(bell), Arc::clone(timekeeper));
+            *owner = Some(Owner { bell, timekeeper, peer });
         }
         Some(source)
     }
@@ -100,8 +105,7 @@ impl Permits {
         let PermitState { queue, owners } = &mut *state;
         let told: Vec<Owner> =
             queue.unregister(source, now).filter_map(|next| owner(owners, next)).collect();
-        drop(state);
-        tell(told);
+        tell(state, told);
     }
 
     /// Passes on grants that their sources did not claim in time.
@@ -110,8 +114,7 @@ impl Permits {
         let PermitState { queue, owners } = &mut *state;
         let told: Vec<Owner> =
             queue.expire_grants(now).filter_map(|next| owner(owners, next)).collect();
-        drop(state);
-        tell(told);
+        tell(state, told);
     }
 
     /// When the first grant runs out.
@@ -127,8 +130,7 @@ impl Permits {
             Return::Control => state.queue.classify_as_control(now),
         };
         let told = granted.and_then(|next| owner(&state.owners, next));
-        drop(state);
-        tell(told);
+        tell(state, told);
     }
 
     fn lock(&self) -> MutexGuard<'_, PermitState> {
@@ -140,9 +142,15 @@ fn owner(owners: &[Option<Owner>], source: SourceId) -> Option<Owner> {
     owners.get(usize::try_from(source.slot()).ok()?)?.clone()
 }
 
-fn tell(owners: impl IntoIterator<Item = Owner>) {
-    for Owner { bell, peer } in owners {
+/// Lets the lock go, and tells of the grants: those whose they are, and who watches their time.
+fn tell(state: MutexGuard<'_, PermitState>, owners: impl IntoIterator<Item = Owner>) {
+    let due = state.queue.next_deadline();
+    drop(state);
+    for Owner { bell, timekeeper, peer } in owners {
         bell.ring(peer, Errand::Granted);
+        if let Some(due) = due {
+            timekeeper.wake_by(due);
+        }
     }
 }
 

@@ -185,8 +185,8 @@ impl<I: Ingress> Connections<I> {
         if self.remotes.get(slot).is_some_and(Option::is_some) {
             return false;
         }
-        let bell = &self.plan.lanes.bell;
-        let Some(source) = self.plan.permits.register(bell, peer.slot()) else { return false };
+        let lanes = &self.plan.lanes;
+        let Some(source) = self.plan.permits.register(lanes, peer.slot()) else { return false };
         if self.remotes.len() <= slot {
             self.remotes.resize_with(slot + 1, || None);
         }
