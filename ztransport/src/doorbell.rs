@@ -6,10 +6,11 @@
 //! least one of them sees the other.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::OnceLock;
+use core::sync::atomic::Ordering;
 
 use zcore::Instant;
+
+use crate::sync::{AtomicBool, AtomicU64, OnceLock, fence};
 
 /// What there is to do for a peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

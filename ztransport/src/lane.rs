@@ -4,7 +4,7 @@
 //! encoded in place, without a hop to another thread. Lock order: lane, wait space.
 
 use core::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use zcore::{
     ByteCount, Ending, Family, HighWaterMark, Instant, SendQueue, Submission, Timeout, WaiterToken,
@@ -15,6 +15,7 @@ use crate::chain::{Chain, Ordinal, Retracted};
 use crate::clock::Clock;
 use crate::doorbell::{Doorbell, Errand};
 use crate::record::Outgoing;
+use crate::sync::{Mutex, MutexGuard};
 use crate::wait_space::{Settled, WaitSpace, Waiting};
 
 mod ending;

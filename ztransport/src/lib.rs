@@ -17,6 +17,8 @@ mod ingress;
 mod lane;
 pub mod limits;
 mod link;
+#[cfg(all(test, loom))]
+mod models;
 pub mod op;
 mod pair;
 mod peer;
@@ -30,6 +32,7 @@ mod shard;
 pub mod sim;
 mod slots;
 pub mod socket;
+mod sync;
 pub mod token;
 #[cfg(feature = "tokio_uring")]
 pub mod tokio_uring;

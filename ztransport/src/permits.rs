@@ -2,13 +2,14 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use zcore::{Instant, JobCounts, JobQueue, Pressure, Request, SourceId, SourceSlot};
 
 use crate::clock::Clock;
 use crate::doorbell::{Doorbell, Errand};
 use crate::lane::LaneContext;
+use crate::sync::{Mutex, MutexGuard};
 
 /// The permits of a host (B-06).
 pub struct Permits {

@@ -3,7 +3,7 @@
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use zcore::{
     ByteCount, DeadlineSlot, Effect, Ending, Family, Instant, QueueId, Quota, WaiterSlot,
@@ -13,6 +13,7 @@ use zcore::{
 use crate::chain::{Chain, Ordinal};
 use crate::lane::Lane;
 use crate::record::Outgoing;
+use crate::sync::{Mutex, MutexGuard};
 
 /// The core's pool on boxed storage, sized once.
 pub(crate) type Pool = Waiters<Box<[WaiterSlot]>, Box<[DeadlineSlot]>>;
