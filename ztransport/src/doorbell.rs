@@ -125,16 +125,24 @@ impl Doorbell {
         self.rung.load(Ordering::Acquire)
     }
 
-    /// Publishes that the shard sleeps until `deadline`. If `false`, it must not sleep: work came
-    /// in first. The shard reads its deadlines again after this call, for the same reason.
-    pub fn fall_asleep(&self, deadline: Instant) -> bool {
-        self.sleeps_until.store(deadline.as_nanos().max(1), Ordering::Relaxed);
+    /// Publishes that the shard sleeps until `deadline`. How long it may sleep; `None` if it must
+    /// not, as work came in first.
+    ///
+    /// `next_deadline` is read afterwards, so that an earlier one which is registered meanwhile is
+    /// not slept through. Every sleep ends in [`Doorbell::wake_up`].
+    pub fn fall_asleep(
+        &self,
+        deadline: Instant,
+        next_deadline: impl FnOnce() -> Instant,
+    ) -> Option<Instant> {
+        // Released, so that whoever ends this sleep knows how: the shard has connected before.
+        self.sleeps_until.store(deadline.as_nanos().max(1), Ordering::Release);
         fence(Ordering::SeqCst);
         if self.is_rung() {
             self.wake_up();
-            return false;
+            return None;
         }
-        true
+        Some(next_deadline().min(deadline))
     }
 
     /// Publishes that the shard is awake.
@@ -148,8 +156,9 @@ impl Doorbell {
         if until == AWAKE || !too_late(until) {
             return;
         }
-        // Only one of many threads pays for the system call.
-        if self.sleeps_until.swap(AWAKE, Ordering::Relaxed) != AWAKE
+        // Only one of many threads pays for the system call. The sleep that it ends may be a later
+        // one than it saw, so it acquires what was done before that one.
+        if self.sleeps_until.swap(AWAKE, Ordering::Acquire) != AWAKE
             && let Some(wake) = self.wake.get()
         {
             wake();
@@ -203,10 +212,15 @@ mod tests {
         bell.take(|peer, _| panic!("peer {peer} came out twice"));
     }
 
+    /// Publishes a sleep until `deadline`, and reads no earlier one then.
+    fn falls_asleep(bell: &Doorbell, deadline: Instant) -> bool {
+        bell.fall_asleep(deadline, || deadline).is_some()
+    }
+
     #[test]
     fn a_sleeping_shard_is_woken_once_for_many_errands() {
         let (bell, wakes) = doorbell();
-        assert!(bell.fall_asleep(Instant::FAR_FUTURE), "nothing is to be done");
+        assert!(falls_asleep(&bell, Instant::FAR_FUTURE), "nothing is to be done");
         for peer in 0..40 {
             bell.ring(peer, Errand::SendApplication);
         }
@@ -219,17 +233,26 @@ mod tests {
         bell.ring(3, Errand::Granted);
         bell.wake_by(Instant::EPOCH);
         assert_eq!(wakes.load(Ordering::Relaxed), 0, "it looks before it sleeps");
-        assert!(!bell.fall_asleep(Instant::FAR_FUTURE), "there is an errand");
+        assert!(!falls_asleep(&bell, Instant::FAR_FUTURE), "there is an errand");
     }
 
     #[test]
     fn only_an_earlier_deadline_ends_a_sleep() {
         let (bell, wakes) = doorbell();
-        assert!(bell.fall_asleep(Instant::from_nanos(100)), "nothing is to be done");
+        assert!(falls_asleep(&bell, Instant::from_nanos(100)), "nothing is to be done");
         bell.wake_by(Instant::from_nanos(100));
         bell.wake_by(Instant::from_nanos(200));
         assert_eq!(wakes.load(Ordering::Relaxed), 0, "it wakes by itself in time");
         bell.wake_by(Instant::from_nanos(99));
         assert_eq!(wakes.load(Ordering::Relaxed), 1, "it would sleep too long");
+    }
+
+    #[test]
+    fn a_shard_sleeps_until_the_earlier_of_what_it_published_and_what_it_read_then() {
+        let (bell, _) = doorbell();
+        for (then, until) in [(50, 50), (100, 100), (200, 100)] {
+            let slept = bell.fall_asleep(Instant::from_nanos(100), || Instant::from_nanos(then));
+            assert_eq!(slept, Some(Instant::from_nanos(until)), "{then} was read");
+        }
     }
 }

@@ -128,10 +128,12 @@ impl Epoll {
 
     fn close(&mut self, socket: SocketId) {
         let Some(entry) = self.table.open(socket) else { return };
-        // The descriptor is closed once that is reported, but the peer learns of it now, even if
-        // somebody else keeps a duplicate.
-        self.system_calls += 1;
-        entry.shutdown(Shutdown::Both);
+        if entry.is_in_flight() {
+            // A close alone leaves the peer without a FIN for as long as anything else keeps the
+            // socket. With nothing under way, input that nobody reads is answered by a reset.
+            self.system_calls += 1;
+            entry.shutdown(Shutdown::Both);
+        }
         let returned = match entry.close() {
             Sending::Idle => None,
             Sending::Waiting(batch) => Some((Err(Errno::CANCELED), batch)),

@@ -126,3 +126,18 @@ fn a_ring_for_an_errand_that_is_left_already_loses_no_change() {
 fn a_knock_at_a_door_that_was_knocked_at_loses_no_change() {
     explore(|| publish_twice(Doorbell::knock));
 }
+
+/// A ringer may knock before the shard connects, come late, and end a sleep that has nothing to do
+/// with its ring. It must know by then how to wake the shard.
+#[test]
+fn a_ring_at_a_door_without_a_shard_is_heard_when_one_comes() {
+    explore(|| {
+        let bell = doorbell();
+        let others = vec![ringer(&bell, &[3]), ringer(&bell, &[20])];
+        let sleeper = Sleeper::connect(&bell);
+        let mut taken = Vec::new();
+        sleeper.run(others, || bell.take(|peer, _| taken.push(peer)));
+        taken.sort_unstable();
+        assert_eq!(taken, [3, 20], "each errand is taken once");
+    });
+}

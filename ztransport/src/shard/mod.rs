@@ -329,19 +329,18 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         &mut self.driver
     }
 
-    /// Publishes that the shard sleeps, and says how long it may; `None` if it must not. The deadline
-    /// is published first and read again afterwards, so that an earlier one which comes in between
-    /// is not slept through.
+    /// Publishes that the shard sleeps, and says how long it may; `None` if it must not.
     pub(crate) fn lie_down(&mut self) -> Option<Nap> {
         let now = self.clock.now();
         let latest = now.saturating_add(SLEEP_MAX);
-        let deadline = self.connections.next_deadline().unwrap_or(latest).min(latest);
-        if deadline <= now || self.driver.is_ready() || !self.bell.fall_asleep(deadline) {
+        let next_deadline = || self.connections.next_deadline().unwrap_or(latest).min(latest);
+        let deadline = next_deadline();
+        if deadline <= now || self.driver.is_ready() {
             return None;
         }
-        let deadline = self.connections.next_deadline().unwrap_or(latest).min(deadline);
+        let until = self.bell.fall_asleep(deadline, next_deadline)?;
         self.gauge.sleeps_now();
-        Some(Nap { longest: self.clock.sleep_for(now, deadline) })
+        Some(Nap { longest: self.clock.sleep_for(now, until) })
     }
 
     /// Publishes that the shard is awake.
