@@ -32,7 +32,7 @@ use crate::lane::LaneContext;
 use crate::sync::Fences;
 use crate::wait_space::WaitSpace;
 
-/// How often a thread is interrupted where it could go on, in one history. Switches at a lock, at a
+/// How often threads are interrupted where they could go on, in one history. Switches at a lock, at a
 /// join and at the end of a thread are free. The faults that these models must find take two; each
 /// further one takes about eight times as long.
 const PREEMPTIONS_MAX: usize = 4;
