@@ -13,6 +13,14 @@ use crate::record::Outgoing;
 /// What a lane encodes into at a time.
 const CHUNK_BYTES: usize = 16 << 10;
 
+/// What an empty lane encodes into first: room for a probe, or for a few small replies. Many idle
+/// lanes are probed at the same time, and a page that was written once stays with the process.
+const FIRST_CHUNK_BYTES: usize = 256;
+
+/// Lists of so few places are made anew for the next record: an idle lane then holds nothing, and
+/// what that costs a lane with one record at a time is small beside the system call it takes.
+const SHORT_LIST: usize = 4;
+
 /// Payloads up to this are copied next to their header; longer ones ride as segments of their own.
 /// Measured: copying and gathering cost the same at 1 KiB.
 const COPY_MAX: usize = 1 << 10;
@@ -184,6 +192,17 @@ impl Chain {
     pub(crate) fn trim(&mut self) {
         if self.records.is_empty() {
             self.chunks.clear();
+            if self.records.capacity() <= SHORT_LIST {
+                self.rest();
+            }
+        }
+    }
+
+    /// Gives the lists of an idle lane back, too, which have grown with its longest queue.
+    pub(crate) fn rest(&mut self) {
+        if self.records.is_empty() {
+            self.chunks = VecDeque::new();
+            self.records = VecDeque::new();
         }
     }
 
@@ -207,7 +226,9 @@ impl Chain {
             if self.chunks.back().is_some_and(BytesMut::is_empty) {
                 self.chunks.pop_back();
             }
-            self.chunks.push_back(BytesMut::with_capacity(CHUNK_BYTES.max(inline)));
+            let is_first = self.chunks.is_empty();
+            let bytes = if is_first { FIRST_CHUNK_BYTES } else { CHUNK_BYTES };
+            self.chunks.push_back(BytesMut::with_capacity(bytes.max(inline)));
         }
         let last = self.chunks.len() - 1;
         &mut self.chunks[last]

@@ -246,6 +246,11 @@ impl Lane {
         }
     }
 
+    /// Gives memory back that an idle lane does not need.
+    pub(crate) fn rest(&self) {
+        self.lock().chain.rest();
+    }
+
     /// Ends a waiting call whose deadline has passed.
     pub(crate) fn expire(&self, token: WaiterToken, now: Instant) {
         let mut state = self.lock();

@@ -211,6 +211,16 @@ impl Remote {
         }
     }
 
+    /// Gives memory back that an idle peer does not need. Its lists have grown with its longest
+    /// queues; one that is busy makes new ones, which is nothing if it happens seldom.
+    pub(crate) fn rest(&mut self) {
+        if self.ready.is_empty() {
+            self.ready = VecDeque::new();
+        }
+        self.peer.application().rest();
+        self.peer.completion().rest();
+    }
+
     /// Forgets control records that wait for a permit: they concern a pair that is gone, and a
     /// goodbye of it would end the next one. The goodbye, if there was one.
     pub(crate) fn forget_controls(&mut self) -> Option<GoodbyeReason> {

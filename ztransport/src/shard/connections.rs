@@ -53,8 +53,8 @@ pub(super) struct Connections<I> {
     pub(super) phase: Phase,
     /// By the driver's slot.
     links: Vec<Option<Link>>,
-    /// By the peer's slot.
-    remotes: Vec<Option<Remote>>,
+    /// By the peer's slot. Boxed, as the slots are the host's: most of them are other shards'.
+    remotes: Vec<Option<Box<Remote>>>,
     listeners: Vec<(SocketId, u16)>,
     intents: VecDeque<Intent>,
     pub(super) timers: BTreeSet<(Instant, Timer)>,
@@ -192,7 +192,7 @@ impl<I: Ingress> Connections<I> {
         }
         let receive = ReceiveQueue::new(self.plan.peers.limits().receive);
         if let Some(place) = self.remotes.get_mut(slot) {
-            *place = Some(Remote::new(peer, source, receive, dial));
+            *place = Some(Box::new(Remote::new(peer, source, receive, dial)));
         }
         true
     }
@@ -203,7 +203,7 @@ impl<I: Ingress> Connections<I> {
     }
 
     pub(super) fn remote(&mut self, peer: u32) -> Option<&mut Remote> {
-        self.remotes.get_mut(index(peer))?.as_mut()
+        self.remotes.get_mut(index(peer))?.as_deref_mut()
     }
 
     /// A connection and the peer it belongs to, and the host.
@@ -212,16 +212,16 @@ impl<I: Ingress> Connections<I> {
         if link.socket != socket {
             return None;
         }
-        let remote = self.remotes.get_mut(index(link.stage.peer()?))?.as_mut()?;
+        let remote = self.remotes.get_mut(index(link.stage.peer()?))?.as_deref_mut()?;
         Some((link, remote, &mut self.ingress))
     }
 
-    pub(super) fn forget_remote(&mut self, peer: u32) -> Option<Remote> {
+    pub(super) fn forget_remote(&mut self, peer: u32) -> Option<Box<Remote>> {
         self.remotes.get_mut(index(peer))?.take()
     }
 
     pub(super) fn remotes(&self) -> impl Iterator<Item = &Remote> {
-        self.remotes.iter().flatten()
+        self.remotes.iter().flatten().map(Box::as_ref)
     }
 
     pub(super) fn links(&self) -> impl Iterator<Item = &Link> {

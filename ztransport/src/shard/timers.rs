@@ -123,6 +123,7 @@ impl<I: Ingress> Connections<I> {
         }
         remote.liveness_at = None;
         let Some(pair) = remote.pair.filter(Pair::is_up) else { return };
+        remote.rest();
         let shared = Arc::clone(&remote.peer);
         let Some(link) = self.link(pair.application) else { return };
         if link.receiving != Receiving::On {
