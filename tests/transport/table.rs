@@ -61,6 +61,7 @@ macro_rules! on_any_network {
                 backpressure_a_peer_that_does_not_read_is_sent_what_both_buffers_hold
                 sending_to_a_peer_that_is_gone_fails_soon
                 nothing_is_sent_after_shutting_down_but_what_was_in_flight
+                shutting_down_waits_for_a_send_that_waits_for_room
                 a_batch_of_nothing_comes_back
             }
             waking {

@@ -156,6 +156,23 @@ pub(crate) fn nothing_is_sent_after_shutting_down_but_what_was_in_flight<S: Stan
     world.until_noted(ours, &Note::Sent(Err(Errno::PIPE)));
 }
 
+pub(crate) fn shutting_down_waits_for_a_send_that_waits_for_room<S: Stand>(world: &mut World<S>) {
+    let (ours, theirs) = world.full_pair(&pattern(world.scale.bulk));
+    // How much one send takes is up to the network.
+    world.hide_reads(theirs);
+    world.hide_writes(ours);
+    let before = world.seen(ours).notes.len();
+    world.shutdown(ours);
+    world.receive(theirs);
+    world.until_noted(theirs, &END_OF_STREAM);
+    world.until_sent(ours);
+    let outcomes: Vec<_> = world.seen(ours).notes.iter().filter_map(Note::sent).collect();
+    let first = world.seen(ours).notes[before..].iter().find_map(Note::sent);
+    assert!(matches!(first, Some(Ok(1..))), "{first:?}: it was in flight before the shutdown");
+    let taken: usize = outcomes.into_iter().flatten().sum();
+    assert_eq!(world.seen(theirs).received.len(), taken, "what the sends took, to the end");
+}
+
 pub(crate) fn a_batch_of_nothing_comes_back<S: Stand>(world: &mut World<S>) {
     let (ours, theirs) = world.pair(SocketBuffers::default());
     world.receive(theirs);
