@@ -7,16 +7,15 @@
 //!
 //! The sockets of tokio-uring are not used: a read that is dropped loses what it has read.
 
+use core::future::poll_fn;
 use core::time::Duration;
 use std::io;
-use std::os::fd::OwnedFd;
 
-use ::tokio::io::unix::AsyncFd;
 use ::tokio::time::timeout;
 
 use crate::ingress::Ingress;
 use crate::shard::{Shard, Turn};
-use crate::uring::Uring;
+use crate::uring::{RingSignal, Uring};
 
 /// Runs a shard inside [`tokio_uring::start`] on the calling thread, which made its driver, until
 /// its host has drained.
@@ -37,7 +36,7 @@ pub fn run<I: Ingress>(shard: Shard<Uring, I>) -> io::Result<()> {
 ///
 /// As [`run`].
 pub async fn host<I: Ingress>(mut shard: Shard<Uring, I>) -> io::Result<()> {
-    let signal = shard.driver().completion_signal()?;
+    let signal = shard.driver().signal()?;
     loop {
         match shard.turn()? {
             Turn::Busy => ::tokio::task::yield_now().await,
@@ -47,10 +46,7 @@ pub async fn host<I: Ingress>(mut shard: Shard<Uring, I>) -> io::Result<()> {
     }
 }
 
-async fn sleep<I: Ingress>(
-    shard: &mut Shard<Uring, I>,
-    signal: &AsyncFd<OwnedFd>,
-) -> io::Result<()> {
+async fn sleep<I: Ingress>(shard: &mut Shard<Uring, I>, signal: &RingSignal) -> io::Result<()> {
     let Some(nap) = shard.lie_down() else {
         ::tokio::task::yield_now().await;
         return Ok(());
@@ -65,18 +61,10 @@ async fn sleep<I: Ingress>(
     outcome
 }
 
-async fn until_signalled(signal: &AsyncFd<OwnedFd>, longest: Option<Duration>) -> io::Result<()> {
-    let readable = signal.readable();
-    let mut ready = match longest {
-        Some(longest) => match timeout(longest, readable).await {
-            Ok(ready) => ready?,
-            Err(_) => return Ok(()),
-        },
-        None => readable.await?,
-    };
-    // The counter is taken first: what is signalled from here on makes it readable anew. One that is
-    // empty was signalled for completions that a turn has seen already.
-    rustix::io::read(signal.get_ref(), &mut [0_u8; 8]).ok();
-    ready.clear_ready();
-    Ok(())
+async fn until_signalled(signal: &RingSignal, longest: Option<Duration>) -> io::Result<()> {
+    let signalled = poll_fn(|context| signal.poll(context));
+    match longest {
+        Some(longest) => timeout(longest, signalled).await.unwrap_or(Ok(())),
+        None => signalled.await,
+    }
 }

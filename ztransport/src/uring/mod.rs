@@ -20,6 +20,9 @@ mod start;
 mod table;
 mod token;
 
+#[cfg(feature = "tokio_uring")]
+pub(crate) use signal::RingSignal;
+
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::time::Duration;
