@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zcore::wire::{Kind, RouteHash};
-use zcore::{Instant, Settlement};
+use zcore::{Instant, Progress, Settlement};
 
 use crate::{
     CloseReason, DropReason, Expectation, HandedOver, Incoming, Ingress, Limit, Ordinal, Outgoing,
@@ -53,6 +53,8 @@ pub(super) struct Ledger {
     /// Where each record that was admitted stands in its lane.
     pub(super) ordinals: BTreeMap<u64, Ordinal>,
     pub(super) dropped: u64,
+    /// How often a peer came back and did not say what it had taken.
+    pub(super) untold: u64,
     pub(super) links_up: u64,
     pub(super) links_down: Vec<CloseReason>,
     pub(super) rejected: Vec<CloseReason>,
@@ -138,8 +140,11 @@ impl Ingress for Recorder {
         }
     }
 
-    fn settled(&mut self, _peer: &Arc<Peer>, _settlement: &Settlement) {
+    fn settled(&mut self, _peer: &Arc<Peer>, settlement: &Settlement) {
         let mut ledger = self.ledger.borrow_mut();
+        if settlement.progress(0) == Progress::HandedToKernel {
+            ledger.untold += 1;
+        }
         let stranded = core::mem::take(&mut ledger.stranded);
         ledger.lost.extend(stranded);
     }
