@@ -135,13 +135,11 @@ fn walk(budget: Budget) -> usize {
 #[test]
 fn two_nodes_that_lose_connections_get_to_one_pair() {
     let worlds = walk(Budget { dials: 3, losses: 1, restarts: 0 });
-    eprintln!("{worlds}");
     assert!(worlds > 1_000, "{worlds} worlds are too few to show anything");
 }
 
 #[test]
 fn two_nodes_of_which_one_restarts_get_to_one_pair() {
     let worlds = walk(Budget { dials: 3, losses: 0, restarts: 1 });
-    eprintln!("{worlds}");
     assert!(worlds > 1_000, "{worlds} worlds are too few to show anything");
 }

@@ -3,14 +3,13 @@
 //! Before changing this file read `io_uring_register_buf_ring(3)` and
 //! `io_uring_setup_buf_ring(3)`.
 
-use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU16, Ordering};
-use std::alloc::{alloc_zeroed, dealloc};
 
 use io_uring::types::BufRingEntry;
 
 use super::limits::{BUFFER_BYTES, BUFFERS_MAX};
+use super::pages::Pages;
 
 /// Buffers of one group and the ring that offers them to the kernel.
 ///
@@ -42,7 +41,7 @@ impl BufferRing {
 
     /// What the kernel is told: where the entries are, and how many.
     pub(super) fn registration(&self) -> (u64, u16) {
-        (self.entries.start.as_ptr().expose_provenance() as u64, self.count)
+        (self.entries.start().as_ptr().expose_provenance() as u64, self.count)
     }
 
     /// The first `length` bytes of a buffer that a completion has named. `None` for a name or a
@@ -65,7 +64,7 @@ impl BufferRing {
             return;
         };
         let index = self.tail & (self.count - 1);
-        let base = self.entries.start.cast::<BufRingEntry>();
+        let base = self.entries.start().cast::<BufRingEntry>();
         // SAFETY: `entries` holds `count` entries, and the mask keeps `index` below `count`.
         let mut entry = unsafe { base.add(usize::from(index)) };
         // SAFETY: The entry is aligned (page start plus multiples of its size), zeroed at least,
@@ -89,45 +88,16 @@ impl BufferRing {
             return None;
         }
         // SAFETY: `data` holds `count` buffers of BUFFER_BYTES, and `id` is below `count`.
-        Some(unsafe { self.data.start.add(usize::from(id) * STRIDE) })
-    }
-}
-
-/// Zeroed memory that starts at a page, as the kernel demands of a ring.
-#[derive(Debug)]
-struct Pages {
-    start: NonNull<u8>,
-    layout: Layout,
-}
-
-impl Pages {
-    fn new(bytes: usize) -> Option<Self> {
-        let layout = Layout::from_size_align(bytes, PAGE_BYTES).ok()?.pad_to_align();
-        if layout.size() == 0 {
-            return None;
-        }
-        // SAFETY: The size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        NonNull::new(start).map(|start| Self { start, layout })
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc_zeroed` with this layout and is freed only here.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        Some(unsafe { self.data.start().add(usize::from(id) * STRIDE) })
     }
 }
 
 /// From one buffer to the next.
 const STRIDE: usize = BUFFER_BYTES as usize;
 
-/// The largest page of the architectures that Linux runs servers on.
-const PAGE_BYTES: usize = 64 << 10;
-
 const _: () = {
     assert!(size_of::<BufRingEntry>() == 16, "the kernel's struct io_uring_buf");
-    assert!(PAGE_BYTES.is_multiple_of(align_of::<BufRingEntry>()), "entries are aligned");
+    assert!(4096_usize.is_multiple_of(align_of::<BufRingEntry>()), "a page aligns entries");
 };
 
 #[cfg(test)]

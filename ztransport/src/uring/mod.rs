@@ -13,6 +13,7 @@
 mod buffers;
 mod complete;
 pub mod limits;
+mod pages;
 mod ring;
 #[cfg(feature = "tokio_uring")]
 mod signal;

@@ -263,6 +263,11 @@ impl Ring {
         for entry in self.io.completion() {
             let (user_data, result, flags) = (entry.user_data(), entry.result(), entry.flags());
             let completion = Completion { user_data, result, flags };
+            // Only memory that was given back too early does this, and its next use need not.
+            debug_assert!(
+                completion.outcome() != Err(Errno::FAULT),
+                "the kernel has memory that is gone"
+            );
             if completion.is_final() {
                 self.in_flight = self.in_flight.saturating_sub(1);
             }
@@ -283,10 +288,15 @@ const MORE: u32 = 1 << 1;
 #[cfg(test)]
 mod tests {
     use super::{Completion, MORE, Ring};
+    use crate::uring::buffers::BufferRing;
     use crate::uring::limits::SUBMISSIONS_DEFAULT;
     use core::time::Duration;
+    use io_uring::types::Fd;
     use io_uring::{cqueue, opcode};
     use rustix::io::Errno;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
 
     const PER_ROUND: u64 = 3 * SUBMISSIONS_DEFAULT as u64;
 
@@ -347,5 +357,24 @@ mod tests {
         assert_eq!(ring.system_calls(), 0, "nothing to do");
         ring.wait(Some(Duration::ZERO)).unwrap();
         assert_eq!(ring.system_calls(), 1, "one wait");
+    }
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "memory that is gone"))]
+    fn memory_that_is_given_back_too_early_is_noticed() {
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let mut ring = Ring::new(2, 4).unwrap();
+        let buffers = BufferRing::new(1).unwrap();
+        // SAFETY: What breaks the promise below is the guard, and that memory is nobody's.
+        unsafe { ring.register(&buffers, 0) }.unwrap();
+        let receive = opcode::RecvMulti::new(Fd(ours.as_raw_fd()), 0).build();
+        // SAFETY: As above.
+        unsafe { ring.push(&receive) }.unwrap();
+        ring.flush().unwrap();
+        if cfg!(debug_assertions) {
+            drop(buffers);
+        }
+        peer.write_all(b"too late").unwrap();
+        ring.wait(None).unwrap();
     }
 }
