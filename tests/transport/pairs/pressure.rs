@@ -5,7 +5,9 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use zcore::wire::{Head, Kind};
-use zhost::{ByteCount, DropReason, HighWaterMark, PeerState, PeerStatus};
+use zhost::{
+    ByteCount, DropReason, ErrorKind, HighWaterMark, PeerState, PeerStatus, SocketAddress,
+};
 use ztests::proxy::Proxy;
 
 use crate::lanes::tight;
@@ -193,6 +195,43 @@ fn a_flood_of_control_is_held_within_the_mark() {
         server.expect_counts(0, 0);
         drop(pair);
         server.expect_empty();
+    });
+}
+
+#[test]
+fn b_099_a_message_above_the_limit_is_refused_whatever_marks_and_permits_there_are() {
+    run(&["B-99"], || {
+        let limit = 64 * KIB;
+        let marks = [HighWaterMark::Limit(ByteCount::kib(16)), HighWaterMark::Unlimited];
+        let each = |mark| [1, 64].map(|permits| (mark, permits));
+        for (mark, permits) in marks.into_iter().flat_map(each) {
+            let size = ByteCount::new(limit as u64);
+            let server = Server::start(|host| {
+                host.max_message_size(size)
+                    .receive_high_water_mark(mark)
+                    .max_queued_application_jobs(permits)
+            });
+            let host = client("server", SocketAddress::Tcp(tcp(&server.host)), |host| {
+                host.max_message_size(size).send_high_water_mark(mark)
+            });
+            let caller = host.channel(CHANNEL).unwrap();
+            let above = block(caller.send("placed", numbered(1, limit + 1))).unwrap_err();
+            assert_eq!(above.kind(), ErrorKind::MessageTooLarge, "{mark:?}, {permits}: {above}");
+            block(caller.send("placed", numbered(2, limit))).unwrap();
+            until("the limit itself arrives", || server.ledger.numbers() == [2]);
+
+            // A peer that does not keep to it is cut off before its message takes any memory.
+            let mut raw = RawPair::dial(&server.host, "raw");
+            let head = Head {
+                payload_len: u32::try_from(limit + 1).unwrap(),
+                ..Head::new(Kind::Send, 0, route("placed"))
+            };
+            raw.application.say(&head.encode());
+            raw.application.expect_end();
+            server.expect_counts(0, 1);
+            assert!(peer(&server.host, "raw").receive_queue.peak.is_zero(), "nothing was charged");
+            assert_eq!(server.ledger.numbers(), [2], "nor handled");
+        }
     });
 }
 
