@@ -2,7 +2,7 @@
 //!
 //! A test is named after the driver and the script that it plays: `uring::half_close…`. Under
 //! `alike` each script is played on all drivers of this machine, and what they tell is compared.
-//! `uring_pitfalls` is about the ring alone.
+//! `uring_pitfalls` is about the ring alone; `second_opinion` lets sockets of others talk to drivers.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[macro_use]
@@ -11,6 +11,7 @@ mod table;
 mod alike;
 mod replay;
 mod scripts;
+mod second_opinion;
 mod seen;
 mod shards;
 mod stand;
