@@ -9,10 +9,14 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use zcore::wire::{HELLO_BYTES, Hello, Lane};
 use ztransport::socket::SocketAddress;
 
 /// Bytes that pass at a time.
 const STEP: usize = 4 << 10;
+
+/// Between two looks whether a target has ended.
+const REST: Duration = Duration::from_millis(5);
 
 /// Forwards connections to whoever listens.
 ///
@@ -29,6 +33,8 @@ struct Line {
     /// How long each step towards the target takes.
     pause: Duration,
     is_cut: AtomicBool,
+    /// Bytes behind the hello that still pass towards the target on the next Application connection.
+    budget: Mutex<Option<usize>>,
     /// Both ends of each connection, the oldest first.
     streams: Mutex<Vec<TcpStream>>,
 }
@@ -45,7 +51,8 @@ impl Proxy {
         rustix::net::sockopt::set_socket_recv_buffer_size(&listener, STEP).unwrap();
         let address = listener.local_addr().unwrap();
         let (is_cut, streams) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-        let line = Arc::new(Line { target, pause, is_cut, streams });
+        let budget = Mutex::new(None);
+        let line = Arc::new(Line { target, pause, is_cut, budget, streams });
         let accepting = Arc::clone(&line);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -73,6 +80,13 @@ impl Proxy {
         end(streams.drain(..ends));
     }
 
+    /// Ends the way to the target on the Application connection that comes next, behind so many bytes
+    /// of records. The target sees the end of the connection there, and whoever dialed that of the
+    /// target.
+    pub fn cut_behind(&self, bytes: usize) {
+        *self.line.budget() = Some(bytes);
+    }
+
     /// Lets connections come about again.
     pub fn mend(&self) {
         self.line.is_cut.store(false, Ordering::SeqCst);
@@ -82,6 +96,10 @@ impl Proxy {
 impl Line {
     fn streams(&self) -> MutexGuard<'_, Vec<TcpStream>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn budget(&self) -> MutexGuard<'_, Option<usize>> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn join(&self, near: TcpStream) {
@@ -99,8 +117,43 @@ impl Line {
         }
         let back = (far.try_clone().unwrap(), near.try_clone().unwrap());
         let pause = self.pause;
-        std::thread::spawn(move || forward(near, far, pause));
         std::thread::spawn(move || forward(back.0, back.1, Duration::ZERO));
+        let budget = self.budget().is_some();
+        if !budget {
+            std::thread::spawn(move || forward(near, far, pause));
+            return;
+        }
+        let mut hello = [0; HELLO_BYTES];
+        let (mut from, mut to) = (near, far);
+        if from.read_exact(&mut hello).is_err() || to.write_all(&hello).is_err() {
+            return;
+        }
+        let is_application = Hello::decode(&hello).unwrap().lane == Lane::Application;
+        let budget = is_application.then(|| self.budget().take()).flatten();
+        std::thread::spawn(move || match budget {
+            Some(bytes) => forward_part(&mut from, &mut to, bytes),
+            None => forward(from, to, pause),
+        });
+    }
+}
+
+/// Forwards so many bytes and then the end; what comes behind them is left where it is.
+fn forward_part(from: &mut TcpStream, to: &mut TcpStream, mut left: usize) {
+    let mut bytes = [0; STEP];
+    if left == 0 {
+        // Not before the pair is up.
+        from.peek(&mut bytes).ok();
+    }
+    while left > 0 {
+        let part = left.min(STEP);
+        let Ok(length @ 1..) = from.read(&mut bytes[..part]) else { break };
+        to.write_all(&bytes[..length]).unwrap();
+        left -= length;
+    }
+    to.shutdown(Shutdown::Write).ok();
+    // Held until the target has ended, too: closed with bytes in it, it would reset the connection.
+    while to.peek(&mut [0]).is_ok_and(|length| length > 0) {
+        pause(REST);
     }
 }
 

@@ -133,9 +133,9 @@ impl Given {
         self.generation != 0
     }
 
-    /// Whether this run of the other's process can say what it took of a pair that is not settled.
-    pub const fn awaits(&self, incarnation: u64) -> bool {
-        self.is_open() && self.incarnation == incarnation
+    /// Whether this run of the other's process says what it took of the pair that is not settled.
+    pub const fn is_told(&self, incarnation: u64, statement: Statement) -> bool {
+        self.is_open() && self.incarnation == incarnation && self.generation == statement.generation
     }
 
     /// A record is handed to the kernel. The number that it has among the messages of this pair, if
@@ -159,16 +159,13 @@ impl Given {
     /// The other side has come back and states what it claimed. Settles the pair before, if there
     /// was one; another run of its process has nothing to state.
     pub fn settle(&mut self, incarnation: u64, statement: Statement) -> Settlement {
-        let Self { generation, incarnation: before, tally, lost, told } = *self;
-        let is_meant = self.is_open()
-            && statement.generation == generation
-            && incarnation == before
-            && generation > told;
-        if is_meant {
+        let Self { generation, tally, lost, .. } = *self;
+        let is_told = self.is_told(incarnation, statement);
+        if is_told {
             self.told = generation;
         }
         self.generation = 0;
-        let claimed = is_meant.then(|| statement.claimed.within(tally));
+        let claimed = is_told.then(|| statement.claimed.within(tally));
         Settlement { given: tally, claimed, lost }
     }
 }

@@ -45,6 +45,10 @@ pub trait Ingress {
     /// A peer is back, and has said what it took of the pair before, or nothing.
     fn settled(&mut self, peer: &Arc<Peer>, settlement: &Settlement);
 
+    /// A peer whose pair has ended will most likely not come back as the same process: its address
+    /// refuses connections.
+    fn lost_hope(&mut self, peer: &Arc<Peer>);
+
     /// A peer is gone for good, with everything that was queued for it.
     fn detached(&mut self, peer: &Arc<Peer>);
 

@@ -111,10 +111,10 @@ impl Node {
         agreed.map(|pair| Run { incarnation: pair.run, heard: pair.dialed })
     }
 
-    /// The run of the last pair says what it took in it.
+    /// A run says what it took of a pair.
     fn settle(&mut self, run: u64, stated: Statement) {
-        if let Some((generation, _)) = self.unsettled.take_if(|(_, last)| *last == run) {
-            assert_eq!(stated.generation, generation, "run {run} states nothing of the last pair");
+        if self.given.is_told(run, stated) {
+            self.unsettled = None;
             self.given.settle(run, stated);
         }
     }

@@ -2,6 +2,8 @@
 //! that speak the protocol by hand.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod claims;
+mod generations;
 mod greeting;
 mod halves;
 mod kinds;

@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zcore::wire::{Kind, Lane};
+use zhost::HighWaterMark;
 
-use crate::raw::{RawPair, fresh_pair, hello, record};
-use crate::world::{Server, run, spawn, still, until, until_in_time};
+use crate::lanes::tight;
+use crate::raw::{RawListener, RawPair, fresh_pair, hello, record};
+use crate::world::{
+    CHANNEL, Server, begin, block, client, run, spawn, still, until, until_in_time,
+};
 
 const QUIET: Duration = Duration::from_millis(200);
 
@@ -27,6 +31,31 @@ fn nobody_answers_a_request_that_went_to_another_peer() {
         let reply = call.join().unwrap().unwrap();
         assert_eq!(reply.payload(), b"right".as_slice(), "from the one that was asked");
         asked.expect_alive(1);
+    });
+}
+
+#[test]
+fn nobody_answers_a_request_that_was_not_sent_yet() {
+    run(&[], || {
+        let listener = RawListener::bind("raw");
+        let host = client("raw", listener.address(), |host| {
+            tight(host).send_high_water_mark(HighWaterMark::Unlimited)
+        });
+        let mut pair = listener.accept_pair();
+        let raw = host.channel(CHANNEL).unwrap();
+        let mut first = begin(raw.request("any", Bytes::new()).into_future());
+        let (head, _) = pair.application.expect(Kind::Request);
+        pair.completion.say(&record(Kind::Reply, head.id, "", &[]));
+        block(&mut first).unwrap();
+        // More than both kernels hold, and never read: the next one stays behind it.
+        block(raw.send("placed", vec![0; 8 << 20])).unwrap();
+        let next = begin(raw.request("any", Bytes::new()).into_future());
+        // A host names its requests as it likes; this one counts the uses of their places.
+        let guessed = head.id + (1 << 20);
+        pair.completion.say(&record(Kind::Reply, guessed, "", b"guessed"));
+        until("such a peer is cut off", || host.status().pairs_ended == 1);
+        assert_eq!(host.status().pending_requests, 1, "the request goes on");
+        drop(next);
     });
 }
 

@@ -1,7 +1,9 @@
 //! The hosts of these tests, and how they are looked at.
 
 use core::future::Future;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -10,8 +12,8 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use zhost::clock::VirtualClock;
 use zhost::{
-    Caller, ChannelServer, Host, HostBuilder, Json, MeshPeer, PeerState, PeerStatus, RouteMesh,
-    SocketAddress,
+    Caller, ChannelServer, DropReason, Host, HostBuilder, Json, MeshPeer, PeerState, PeerStatus,
+    RouteMesh, SocketAddress,
 };
 
 pub(crate) const MESH: &str = "shop";
@@ -46,6 +48,19 @@ where
     F: Future<Output = T> + Send + 'static,
 {
     std::thread::spawn(move || block(call))
+}
+
+/// Begins a call that does not end at once: it is registered, and queued if there was room.
+#[track_caller]
+pub(crate) fn begin<C>(call: C) -> Pin<Box<C::IntoFuture>>
+where
+    C: IntoFuture,
+    C::IntoFuture: Future,
+{
+    let mut call = Box::pin(call.into_future());
+    let is_pending = call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+    assert!(is_pending, "the call has ended at once");
+    call
 }
 
 /// Lets real time pass: what a kernel and a raw peer do is on no virtual clock.
@@ -200,6 +215,12 @@ pub(crate) fn client(
 ) -> Host {
     let mesh = RouteMesh::new(MESH).peer(MeshPeer::new(node, address).serves(CHANNEL));
     tune(Host::builder("client").clock(still()).mesh(mesh)).start().unwrap()
+}
+
+/// How many messages a host has given up for a reason.
+pub(crate) fn dropped(host: &Host, wanted: DropReason) -> u64 {
+    let dropped = host.status().dropped;
+    dropped.iter().filter(|(reason, _)| *reason == wanted).map(|(_, count)| count).sum()
 }
 
 /// What a host shows of a peer.

@@ -82,6 +82,8 @@ impl Ingress for Recorder {
         self.ledger().settled += 1;
     }
 
+    fn lost_hope(&mut self, _peer: &Arc<Peer>) {}
+
     fn detached(&mut self, _peer: &Arc<Peer>) {
         panic!("nobody detaches a peer here");
     }

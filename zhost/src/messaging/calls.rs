@@ -90,9 +90,9 @@ impl Caller {
     /// Those of [`Caller::send`], and what became of the request afterwards:
     /// [`ErrorKind::DeadlineExceeded`] without a reply in time, ambiguous once the request was sent;
     /// [`ErrorKind::Unavailable`] when the connection broke after it was sent. That call waits until
-    /// the peer is back and says whether it had taken the request, at most 15 s and never beyond its
-    /// own timeout: it is safe to repeat if the peer had not, and ambiguous if it had or if it says
-    /// nothing (D-25). What the other side answers: [`ErrorKind::NotFound`], [`ErrorKind::TypeMismatch`], [`ErrorKind::Rejected`],
+    /// the peer is back and says whether it had taken the request, or its process is known to be gone;
+    /// at most 15 s, and never beyond its own timeout. It is safe to repeat if the peer had not taken
+    /// it, and ambiguous otherwise (D-25). What the other side answers: [`ErrorKind::NotFound`], [`ErrorKind::TypeMismatch`], [`ErrorKind::Rejected`],
     /// [`ErrorKind::InternalFailure`].
     pub fn request<P: IntoPayload>(&self, name: &str, payload: P) -> RequestCall<'_, P> {
         let timeout = self.shared.settings.request_timeout.get();

@@ -152,6 +152,10 @@ impl Ingress for HostIngress {
         self.shared.pending.settle(peer.slot(), Some(settlement));
     }
 
+    fn lost_hope(&mut self, peer: &Arc<Peer>) {
+        self.shared.pending.settle(peer.slot(), None);
+    }
+
     fn detached(&mut self, peer: &Arc<Peer>) {
         self.shared.pending.detached(peer.slot());
         tracing::info!(peer = peer.slot(), "a peer is gone for good");

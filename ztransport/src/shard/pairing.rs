@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use zcore::ByteCount;
 use zcore::wire::{Hello, Lane};
 
@@ -85,7 +86,7 @@ impl<I: Ingress> Connections<I> {
 
     /// No socket could be opened for a peer.
     pub(super) fn dial_failed(&mut self, peer: u32) {
-        self.end_pair(peer, CloseReason::Failed(rustix::io::Errno::MFILE));
+        self.end_pair(peer, CloseReason::Failed(Errno::MFILE));
     }
 
     /// A connection that we dialed is there.
@@ -150,8 +151,9 @@ impl<I: Ingress> Connections<I> {
     /// Settles the pair before as soon as its peer says hello again, though the new pair may fail:
     /// the hello after that speaks of the new one.
     pub(super) fn settle_early(&mut self, peer: u32, pair: &Pair) {
-        let awaits = |remote: &mut Remote| remote.memory.given.awaits(pair.incarnation);
-        if self.remote(peer).is_some_and(awaits) {
+        let is_told =
+            |remote: &mut Remote| remote.memory.given.is_told(pair.incarnation, pair.heard);
+        if self.remote(peer).is_some_and(is_told) {
             self.settle(peer, pair);
         }
     }
@@ -188,6 +190,7 @@ impl<I: Ingress> Connections<I> {
                 self.break_link(peer, reason, is_over.then_some(Prospect::Never));
             } else {
                 self.ingress.rejected(reason);
+                self.lose_hope(peer, reason);
             }
             if let Some(farewell) = farewell {
                 self.heed(peer, farewell);
@@ -210,6 +213,17 @@ impl<I: Ingress> Connections<I> {
         }
         shared.set_disconnected();
         self.ingress.link_down(&shared, reason, prospect.unwrap_or(Prospect::Until(until)));
+    }
+
+    /// Nobody listens where a peer did: its process has ended, so nobody waits for what it would tell.
+    /// If it lives after all, what is lost is still counted.
+    fn lose_hope(&mut self, peer: u32, reason: CloseReason) {
+        let is_nobody = reason == CloseReason::Failed(Errno::CONNREFUSED);
+        let Some(remote) = self.remote(peer) else { return };
+        if is_nobody && remote.memory.given.is_open() {
+            let shared = Arc::clone(&remote.peer);
+            self.ingress.lost_hope(&shared);
+        }
     }
 
     /// Ends the attempt of another run to take a peer's pair over.

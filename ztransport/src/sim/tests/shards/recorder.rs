@@ -149,6 +149,12 @@ impl Ingress for Recorder {
         ledger.lost.extend(stranded);
     }
 
+    fn lost_hope(&mut self, _peer: &Arc<Peer>) {
+        let mut ledger = self.ledger.borrow_mut();
+        let stranded = core::mem::take(&mut ledger.stranded);
+        ledger.lost.extend(stranded);
+    }
+
     fn detached(&mut self, _peer: &Arc<Peer>) {
         panic!("nobody detaches a peer here");
     }
