@@ -75,7 +75,8 @@ fn points() -> Vec<usize> {
 fn give_over_a_line_cut_behind(bytes: usize) {
     let server = Server::start(|host| host);
     let proxy = Proxy::start(tcp(&server.host), Duration::ZERO);
-    proxy.cut_behind(bytes);
+    // Everything is queued before the first pair is there: it takes all of it.
+    proxy.cut();
     let clock = still();
     let host = client("server", proxy.address(), |host| host.clock(clock.clone()));
     let orders = host.channel(CHANNEL).unwrap();
@@ -92,8 +93,12 @@ fn give_over_a_line_cut_behind(bytes: usize) {
             block(orders.send("placed", payload)).unwrap();
         }
     }
-    until("the line is cut", || host.status().pairs_ended == 1);
-    assert!(host.status().pending_requests == 3, "nobody has told yet");
+    proxy.cut_behind(bytes);
+    proxy.mend();
+    let has_ended = || host.status().pairs_ended == 1;
+    until_in_time("a pair comes up", &clock, || is_connected(&host, "server") || has_ended());
+    until("the line is cut", has_ended);
+    assert_eq!(host.status().pending_requests, 3, "nobody has told yet");
     until_in_time("it comes back", &clock, || is_connected(&host, "server"));
     for (end, asked) in asked {
         let expected =
@@ -104,7 +109,7 @@ fn give_over_a_line_cut_behind(bytes: usize) {
         |(number, (kind, _)): &(u32, (Kind, usize))| (*kind == Kind::Send).then_some(*number);
     let sends: Vec<_> = (0..).zip(GIVEN).collect();
     let taken: Vec<_> = sends.iter().take(arrived).filter_map(is_send).collect();
-    let lost = sends.iter().skip(arrived).filter_map(|sent| is_send(sent)).count() as u64;
+    let lost = sends.iter().skip(arrived).filter_map(is_send).count() as u64;
     block(orders.request("echo", Bytes::new())).unwrap();
     assert_eq!(server.ledger.numbers(), taken, "cut behind {bytes}: nothing is sent again");
     let counted = || dropped(&host, DropReason::ConnectionLost);
@@ -116,7 +121,6 @@ fn give_over_a_line_cut_behind(bytes: usize) {
 fn wherever_the_line_is_cut_what_arrived_is_ambiguous_and_the_rest_is_safe_and_counted() {
     run(&[], || {
         for bytes in points() {
-            eprintln!("POINT {bytes}");
             give_over_a_line_cut_behind(bytes);
         }
     });
@@ -182,10 +186,13 @@ fn a_peer_that_comes_back_splits_what_it_was_given_at_what_it_claims() {
     });
 }
 
+/// Another hello than one that tells.
+type Change = fn(Hello) -> Hello;
+
 #[test]
 fn another_run_or_another_generation_tells_nothing() {
     run(&[], || {
-        let changes: [(&str, fn(Hello) -> Hello); 3] = [
+        let changes: [(&str, Change); 3] = [
             ("another run", |answer| Hello { incarnation: 10, ..answer }),
             ("another generation", |answer| Hello {
                 last_generation: answer.last_generation + 1,
@@ -393,15 +400,18 @@ fn a_client_that_comes_back_is_told_although_its_server_has_given_its_place_away
             panic!("it listens")
         };
         let proxy = Proxy::start(*address, Duration::ZERO);
-        // The first request whole, and half of the other.
-        proxy.cut_behind(HEAD + HEAD / 2);
+        // Both are queued before the first pair is there.
+        proxy.cut();
         let clock = still();
         let side = ClientServer::client(CHANNEL).connect(proxy.address());
         let host =
             Host::builder("client").clock(clock.clone()).client_server(side).start().unwrap();
         let orders = host.channel(CHANNEL).unwrap();
         let asked = [ask(&orders, "later", Vec::new()), ask(&orders, "later", Vec::new())];
-        until("the line is cut", || host.status().pairs_ended == 1);
+        // The first one whole, and half of the other.
+        proxy.cut_behind(HEAD + HEAD / 2);
+        proxy.mend();
+        until_in_time("the line is cut", &clock, || host.status().pairs_ended == 1);
         until("its place is free", || server.status().peers.is_empty());
         until_in_time("it comes back", &clock, || is_connected(&host, "server"));
         let ends = asked.map(certainty);
