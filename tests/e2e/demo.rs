@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Ended, Process, Stand, busy, can_run};
+use crate::program::{Ended, Process, Stand, busy, has_io_uring};
 
 /// What is promised to scripts, and nothing else.
 const KEYS: [&str; 24] = [
@@ -59,10 +59,6 @@ pub(crate) fn overload(options: &str) -> Ended {
 /// above ten to one. Seconds instead of the contract's minute, and two numbers of producers.
 #[test]
 fn b_001_b_002_b_003_b_004_b_016_b_022_b_047_overload_is_slow_sends_and_nothing_else() {
-    let ids = ["B-01", "B-02", "B-03", "B-04", "B-16", "B-22", "B-47"];
-    if !can_run(&ids) {
-        return;
-    }
     let _busy = busy();
     for producers in [64, 256] {
         let ended = overload(&format!("--producers {producers}"));
@@ -105,7 +101,7 @@ fn b_001_b_002_b_003_b_004_b_016_b_022_b_047_overload_is_slow_sends_and_nothing_
 fn each_driver_passes_and_is_named() {
     let _busy = busy();
     for driver in ["uring", "epoll"] {
-        if driver == "uring" && !can_run(&[]) {
+        if driver == "uring" && !has_io_uring("demo::each_driver_passes_and_is_named") {
             continue;
         }
         let ended = overload(&format!("--driver {driver}"));
@@ -153,9 +149,6 @@ fn help_documents_every_exit_code() {
 /// One producer cannot wait a thousand times against 2,000 handled messages a second.
 #[test]
 fn a_run_without_overload_is_inconclusive() {
-    if !can_run(&[]) {
-        return;
-    }
     let _busy = busy();
     let ended = Process::start("demo --seconds 2 --json --producers 1").end();
     ended.assert_code(INCONCLUSIVE);
@@ -166,9 +159,6 @@ fn a_run_without_overload_is_inconclusive() {
 /// The run would last ten minutes. The signal goes to one process, and both end.
 #[test]
 fn sigterm_drains_reports_and_ends_both_processes() {
-    if !can_run(&[]) {
-        return;
-    }
     let _busy = busy();
     let demo = Process::start_followed("demo --seconds 600 --json");
     demo.until("it is overloaded", Stand::is_overloaded);

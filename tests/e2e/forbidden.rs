@@ -2,29 +2,17 @@
 
 use std::thread;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use rustix::io::Errno;
+use ztests::forbidden::forbid_io_uring;
 
 use crate::demo::overload;
 use crate::program::{Ended, Process, busy, zlink};
-
-/// The filter belongs to one thread and to what that thread starts.
-fn forbid_io_uring() {
-    let rules = [(IO_URING_SETUP, Vec::new())].into_iter().collect();
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(EPERM),
-        std::env::consts::ARCH.try_into().unwrap(),
-    );
-    let program: BpfProgram = filter.unwrap().try_into().unwrap();
-    seccompiler::apply_filter(&program).unwrap();
-}
 
 /// Runs `run` where nobody has `io_uring`.
 fn without_io_uring(run: impl FnOnce() -> Ended + Send + 'static) -> Ended {
     zlink();
     let forbidden = || {
-        forbid_io_uring();
+        forbid_io_uring(Errno::PERM);
         run()
     };
     thread::spawn(forbidden).join().unwrap()
@@ -53,8 +41,3 @@ fn left_to_itself_a_host_takes_epoll_and_says_why() {
         assert!(reason.contains(text), "`{text}` is not in {reason}");
     }
 }
-
-/// The same on every architecture that has it.
-const IO_URING_SETUP: i64 = 425;
-
-const EPERM: u32 = 1;

@@ -3,15 +3,12 @@
 use rustix::process::{Signal, kill_process};
 
 use crate::demo::number;
-use crate::program::{Process, Stand, busy, can_run};
+use crate::program::{Process, Stand, busy};
 
 /// The sender's calls have limits of 10 s (send) and 15 s (request). It ends within those and the
 /// time to report, or the test loses its patience.
 #[test]
 fn a_sender_whose_receiver_was_killed_ends_its_calls_reports_and_exits() {
-    if !can_run(&[]) {
-        return;
-    }
     let turn = busy();
     let demo = Process::start_followed("demo --seconds 600 --json");
     let receiver = demo.receiver();
@@ -34,9 +31,6 @@ fn a_sender_whose_receiver_was_killed_ends_its_calls_reports_and_exits() {
 
 #[test]
 fn a_receiver_whose_sender_was_killed_reports_and_exits() {
-    if !can_run(&[]) {
-        return;
-    }
     let _busy = busy();
     let demo = Process::start_followed("demo --seconds 600 --json");
     demo.until("it is overloaded", Stand::is_overloaded);
@@ -51,9 +45,6 @@ fn a_receiver_whose_sender_was_killed_reports_and_exits() {
 /// Both receivers' ledgers are known, so duplicates and disorder are seen also between them.
 #[test]
 fn with_reconnect_a_second_receiver_takes_over_in_order() {
-    if !can_run(&[]) {
-        return;
-    }
     let _busy = busy();
     let demo = Process::start_followed("demo --seconds 600 --json --reconnect");
     let first = demo.receiver();

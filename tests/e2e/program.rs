@@ -32,11 +32,11 @@ pub(crate) fn zlink() -> &'static PathBuf {
     })
 }
 
-/// Whether this machine can run hosts; if not, says which ids are not proved.
-pub(crate) fn can_run(ids: &[&str]) -> bool {
+/// Whether this machine has `io_uring`; if not, says which test proves less.
+pub(crate) fn has_io_uring(test: &str) -> bool {
     let probed = ztransport::probe::probe();
     if let Err(unavailable) = &probed {
-        ztests::skip(ids, &unavailable.to_string());
+        ztests::skip(&[test], &unavailable.to_string());
     }
     probed.is_ok()
 }

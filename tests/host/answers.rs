@@ -38,7 +38,7 @@ async fn is_alive(caller: &Caller) {
 #[test]
 fn each_failure_of_a_request_has_a_kind_of_its_own() {
     for dispatch in [Dispatch::Shard, Dispatch::Tokio] {
-        run(&[], async move {
+        run(async move {
             let receiver = receiver(failing(), |host| host.dispatch(dispatch));
             let sender = sender(&receiver, |host| host);
             let caller = sender.channel(CHANNEL).unwrap();
@@ -69,7 +69,7 @@ fn each_failure_of_a_request_has_a_kind_of_its_own() {
 #[test]
 fn each_failure_of_a_message_is_counted_for_its_reason() {
     for dispatch in [Dispatch::Shard, Dispatch::Tokio] {
-        run(&[], async move {
+        run(async move {
             let receiver =
                 receiver(failing(), |host| host.dispatch(dispatch).max_queued_application_jobs(1));
             let sender = sender(&receiver, |host| host);
@@ -98,7 +98,7 @@ fn each_failure_of_a_message_is_counted_for_its_reason() {
 fn d_006_the_smaller_limit_of_both_peers_binds() {
     let (small, large) = (ByteCount::kib(64), ByteCount::mib(1));
     for (ours, theirs) in [(small, large), (large, small)] {
-        run(&[], async move {
+        run(async move {
             let orders = ChannelServer::new(CHANNEL)
                 .on_request("echo", async |payload: Bytes| Ok(payload))
                 .on_request("grow", async |_: Bytes| Ok(vec![0; (64 << 10) + ABOVE]));
@@ -124,7 +124,7 @@ fn d_006_the_smaller_limit_of_both_peers_binds() {
 
 #[test]
 fn d_002_an_empty_queue_admits_one_message_above_its_mark_and_a_filled_one_does_not() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let large = Bytes::from(vec![9; 100 << 10]);
         let caller = jam.caller();
@@ -165,7 +165,7 @@ fn bu_007_no_kind_of_error_is_called_after_load() {
             ["pressure", "capacity", "full", "drop", "load"].iter().any(|word| name.contains(word))
         }
     };
-    run(&["BU-07"], async move {
+    run(async move {
         let jam = Jam::start(|host| host.max_waiting_operations(1)).await;
         let (waits, _) = jam.fill().await;
         let refused = jam.caller().send("work", filler(1)).await.unwrap_err();

@@ -11,7 +11,7 @@ use crate::world::{CHANNEL, receiver, run, sender};
 #[test]
 fn every_accepted_send_is_handled_once_and_in_order() {
     for dispatch in [Dispatch::Shard, Dispatch::Tokio] {
-        run(&[], async move {
+        run(async move {
             let seen = Arc::new(Mutex::new(Vec::new()));
             let ledger = Arc::clone(&seen);
             let orders = ChannelServer::new(CHANNEL).on_send("placed", move |order: Bytes| {
@@ -38,7 +38,7 @@ fn every_accepted_send_is_handled_once_and_in_order() {
 
 #[test]
 fn a_request_gets_the_reply_of_its_handler() {
-    run(&[], async {
+    run(async {
         let orders = ChannelServer::new(CHANNEL)
             .on_request("quote", async |Json(count): Json<u32>| Ok(Json(count * 2)));
         let receiver = receiver(orders, |host| host);

@@ -24,7 +24,7 @@ fn client(servers: &[&Host], tune: impl Fn(HostBuilder) -> HostBuilder) -> Host 
 
 #[test]
 fn clients_call_and_servers_reply() {
-    run(&[], async {
+    run(async {
         let orders = || {
             ChannelServer::new(CHANNEL)
                 .on_request("double", async |Json(count): Json<u32>| Ok(Json(count * 2)))
@@ -52,7 +52,7 @@ fn clients_call_and_servers_reply() {
 
 #[test]
 fn a_server_starts_no_calls() {
-    run(&[], async {
+    run(async {
         let orders = ChannelServer::new(CHANNEL);
         let server = server("server", orders, |host| host);
         let client = client(&[&server], |host| host);
@@ -64,7 +64,7 @@ fn a_server_starts_no_calls() {
 
 #[test]
 fn b_085_the_clients_limit_is_in_force_and_not_the_servers() {
-    run(&["B-85"], async {
+    run(async {
         let clock = Arc::new(VirtualClock::new());
         let timed = |host: HostBuilder, limit: Duration| {
             tight(host).clock(Arc::<VirtualClock>::clone(&clock)).default_socket_send_timeout(limit)

@@ -40,7 +40,7 @@ async fn script(dispatch: Dispatch) -> (Vec<u32>, Vec<u32>, [ErrorKind; 2]) {
 
 #[test]
 fn every_dispatch_gives_the_same_results() {
-    run(&[], async {
+    run(async {
         let expected: Vec<u32> = (0..200).collect();
         for dispatch in [Dispatch::Auto, Dispatch::Shard, Dispatch::Tokio] {
             let (doubled, seen, kinds) = script(dispatch).await;
@@ -59,7 +59,7 @@ fn handlers_run_where_the_host_says() {
     for (dispatch, is_on_shard) in
         [(Dispatch::Auto, false), (Dispatch::Tokio, false), (Dispatch::Shard, true)]
     {
-        run(&[], async move {
+        run(async move {
             let orders = ChannelServer::new(CHANNEL).on_request("where", async |_: Bytes| {
                 let thread = thread::current();
                 Ok(thread.name().unwrap_or_default().as_bytes().to_vec())
@@ -75,7 +75,7 @@ fn handlers_run_where_the_host_says() {
 
 #[test]
 fn code_on_the_shard_calls_like_any_other() {
-    run(&[], async {
+    run(async {
         let orders =
             ChannelServer::new(CHANNEL).on_request("echo", async |payload: Bytes| Ok(payload));
         let receiver = receiver(orders, |host| host);
@@ -101,7 +101,7 @@ fn code_on_the_shard_calls_like_any_other() {
 
 #[test]
 fn a_host_runs_on_the_calling_thread() {
-    run(&[], async {
+    run(async {
         let orders =
             ChannelServer::new(CHANNEL).on_request("echo", async |payload: Bytes| Ok(payload));
         let receiver = receiver(orders, |host| host);
@@ -127,7 +127,7 @@ fn a_host_runs_on_the_calling_thread() {
 
 #[test]
 fn client_code_that_panics_ends_its_host_with_an_error() {
-    run(&[], async {
+    run(async {
         let ends = tokio::task::spawn_blocking(|| {
             Host::builder("alone").block_on(|_| async { panic!("a planted panic of the test") })
         });

@@ -24,7 +24,7 @@ fn counting() -> (ChannelServer, Arc<AtomicU32>) {
 
 #[test]
 fn d_019_a_shutdown_connects_first_if_messages_wait_for_that() {
-    run(&[], async {
+    run(async {
         for _ in 0..20 {
             let (channel, count) = counting();
             let receiver = receiver(channel, |host| host);
@@ -40,7 +40,7 @@ fn d_019_a_shutdown_connects_first_if_messages_wait_for_that() {
 
 #[test]
 fn client_code_that_owns_its_host_ends_with_a_drain() {
-    run(&[], async {
+    run(async {
         let (channel, count) = counting();
         let receiver = receiver(channel, |host| host);
         let address = receiver.listen_address(MESH).unwrap().clone();
@@ -63,7 +63,7 @@ fn client_code_that_owns_its_host_ends_with_a_drain() {
 
 #[test]
 fn a_panic_of_client_code_on_the_shard_ends_that_code_only() {
-    run(&[], async {
+    run(async {
         let (channel, count) = counting();
         let receiver = receiver(channel, |host| host);
         let sender = sender(&receiver, |host| host);
@@ -79,7 +79,7 @@ fn a_panic_of_client_code_on_the_shard_ends_that_code_only() {
 
 #[test]
 fn client_code_left_for_a_host_that_has_ended_is_dropped_and_says_so() {
-    run(&[], async {
+    run(async {
         let (channel, _) = counting();
         let host = receiver(channel, |host| host);
         host.shutdown().await;
@@ -90,7 +90,7 @@ fn client_code_left_for_a_host_that_has_ended_is_dropped_and_says_so() {
 
 #[test]
 fn d_019_two_hosts_that_drain_at_once_handle_or_count_each_message() {
-    run(&[], async {
+    run(async {
         for _ in 0..4 {
             let (channel, at_one) = counting();
             let one = receiver(channel, |host| host);
@@ -122,7 +122,7 @@ fn d_019_two_hosts_that_drain_at_once_handle_or_count_each_message() {
 
 #[test]
 fn a_shutdown_can_be_cut_short() {
-    run(&[], async {
+    run(async {
         let mesh = RouteMesh::new(MESH);
         let nowhere = MeshPeer::new("nowhere", "127.0.0.1:1".parse().unwrap()).serves(CHANNEL);
         let mark = HighWaterMark::Limit(ByteCount::kib(64));
@@ -141,7 +141,7 @@ fn a_shutdown_can_be_cut_short() {
 
 #[test]
 fn clients_that_leave_give_their_places_to_others() {
-    run(&[], async {
+    run(async {
         let channel =
             ChannelServer::new(CHANNEL).on_request("echo", async |payload: Bytes| Ok(payload));
         let server = zhost::ClientServer::server(channel, "127.0.0.1:0".parse().unwrap());
@@ -185,7 +185,7 @@ impl Drop for SendsInDrop {
 
 #[test]
 fn no_payload_is_dropped_under_a_lock() {
-    run(&[], async {
+    run(async {
         let (channel, _) = counting();
         let receiver = receiver(channel, |host| host);
         let sender = sender(&receiver, |host| host.max_message_size(ByteCount::kib(64)));
@@ -211,7 +211,7 @@ fn no_payload_is_dropped_under_a_lock() {
 
 #[test]
 fn clients_that_vanish_with_replies_in_flight_hurt_nobody_who_takes_their_place() {
-    run(&[], async {
+    run(async {
         let channel = ChannelServer::new(CHANNEL)
             .on_request("grow", async |_: Bytes| Ok(vec![7_u8; 1 << 20]))
             .on_request("echo", async |payload: Bytes| Ok(payload));

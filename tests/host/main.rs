@@ -17,3 +17,10 @@ mod targets;
 mod waiting;
 mod withdrawing;
 mod world;
+
+#[test]
+fn where_io_uring_is_forbidden_all_of_this_holds_over_epoll() {
+    ztests::forbidden::assert_the_others_pass_over_epoll(
+        "where_io_uring_is_forbidden_all_of_this_holds_over_epoll",
+    );
+}

@@ -48,7 +48,7 @@ fn b_096_a_limit_that_is_none_stops_the_start_and_is_named() {
 
 #[test]
 fn bu_005_the_longest_send_timeout_is_int_max_milliseconds() {
-    run(&["BU-05"], async {
+    run(async {
         let longest = Duration::from_millis(2_147_483_647);
         let host = Host::builder("right").default_socket_send_timeout(longest).start().unwrap();
         drop(host);
@@ -60,7 +60,7 @@ fn bu_005_the_longest_send_timeout_is_int_max_milliseconds() {
 
 #[test]
 fn b_118_the_job_limit_is_used_exactly() {
-    run(&["B-118"], async {
+    run(async {
         for limit in [1, 2, 1_000, 2_147_483_647] {
             assert_eq!(job_limit(|host| host.max_queued_application_jobs(limit)), limit, "exactly");
         }
@@ -81,7 +81,7 @@ fn b_119_no_jobs_is_an_error_that_says_what_to_do_instead() {
 
 #[test]
 fn b_120_the_automatic_limit_is_computed_once() {
-    run(&["B-120"], async {
+    run(async {
         // Affinity is each thread's own: that of the other tests stays.
         let before = rustix::thread::sched_getaffinity(None).unwrap();
         let processors = before.count();
@@ -105,7 +105,7 @@ fn b_120_the_automatic_limit_is_computed_once() {
 
 #[test]
 fn b_121_each_profile_has_its_number_of_jobs_for_a_processor() {
-    run(&["B-121"], async {
+    run(async {
         let processors = std::thread::available_parallelism().unwrap().get();
         let processors = u32::try_from(processors).unwrap();
         for (profile, jobs) in [
@@ -142,7 +142,7 @@ fn b_125_each_percentage_outside_its_range_is_an_error() {
         let is_named = errors.iter().any(|error| error.option() == option);
         assert!(is_named, "{pause} and {resume}: {errors}");
     }
-    run(&["B-125"], async move {
+    run(async move {
         for (pause, resume) in [(1, 0), (100, 99), (100, 0), (80, 60)] {
             drop(percents(pause, resume)(Host::builder("right")).start().unwrap());
         }

@@ -46,7 +46,7 @@ fn served_three_ways(gate: &Arc<Semaphore>) -> Host {
 
 #[test]
 fn b_006_two_meshes_and_a_client_server_channel_share_one_limit() {
-    run(&["B-06"], async {
+    run(async {
         let gate = Arc::new(Semaphore::new(0));
         let receiver = served_three_ways(&gate);
         let at = |name: &str| receiver.listen_address(name).unwrap().clone();
@@ -82,7 +82,7 @@ fn b_006_two_meshes_and_a_client_server_channel_share_one_limit() {
 
 #[test]
 fn b_009_payloads_of_started_handlers_take_no_receive_budget() {
-    run(&["B-09"], async {
+    run(async {
         let handlers = Gated::new();
         let tune = |host| tight(host).max_running_handlers(running(100));
         let receiver = receiver(handlers.channel(), tune);
@@ -107,7 +107,7 @@ fn b_009_payloads_of_started_handlers_take_no_receive_budget() {
 #[test]
 fn b_011_the_permit_is_back_before_the_first_instruction_of_the_callback() {
     for dispatch in [Dispatch::Shard, Dispatch::Tokio] {
-        run(&["B-11"], async move {
+        run(async move {
             let host: Arc<OnceLock<Weak<Host>>> = Arc::default();
             let inside = Arc::new(Mutex::new(Vec::new()));
             let gate = Arc::new(Semaphore::new(0));
@@ -141,7 +141,7 @@ fn b_011_the_permit_is_back_before_the_first_instruction_of_the_callback() {
 
 #[test]
 fn b_012_a_job_in_the_run_queue_holds_its_permit() {
-    run(&["B-12"], async {
+    run(async {
         let (release, released) = mpsc::sync_channel::<()>(0);
         let released = Mutex::new(released);
         let orders = ChannelServer::new(CHANNEL).on_send("work", move |_: Bytes| {
@@ -172,7 +172,7 @@ fn b_012_a_job_in_the_run_queue_holds_its_permit() {
 #[test]
 fn b_013_a_hundred_handlers_are_suspended_with_one_permit_in_the_world() {
     for dispatch in [Dispatch::Shard, Dispatch::Tokio] {
-        run(&["B-13"], async move {
+        run(async move {
             let (first, second) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
             let resumed = Arc::new(AtomicU32::new(0));
             let (one, two, count) = (Arc::clone(&first), Arc::clone(&second), Arc::clone(&resumed));
@@ -209,7 +209,7 @@ fn b_013_a_hundred_handlers_are_suspended_with_one_permit_in_the_world() {
 
 #[test]
 fn b_078_a_handler_that_awaits_a_nested_reply_keeps_its_slot() {
-    run(&["B-78"], async {
+    run(async {
         let back: Arc<OnceLock<Caller>> = Arc::default();
         let asks = Arc::clone(&back);
         let orders = ChannelServer::new(CHANNEL).on_send("work", move |_: Bytes| {
@@ -262,7 +262,7 @@ async fn three_senders(receiver: &Host) -> Vec<Host> {
 
 #[test]
 fn b_131_at_the_limit_the_source_that_waits_longest_is_served_first() {
-    run(&["B-131"], async {
+    run(async {
         let gate = Arc::new(Semaphore::new(0));
         let order = Arc::new(Mutex::new(Vec::new()));
         let (opened, ledger) = (Arc::clone(&gate), Arc::clone(&order));
@@ -301,7 +301,7 @@ fn b_131_at_the_limit_the_source_that_waits_longest_is_served_first() {
 #[test]
 fn b_132_a_batch_creates_no_more_jobs_than_permits() {
     for dispatch in [Dispatch::Shard, Dispatch::Tokio] {
-        run(&["B-132"], async move {
+        run(async move {
             let handlers = Gated::new();
             let tune = |host| tight(host).max_queued_application_jobs(3).dispatch(dispatch);
             let receiver = receiver(handlers.channel(), tune);
@@ -323,7 +323,7 @@ fn b_132_a_batch_creates_no_more_jobs_than_permits() {
 #[test]
 fn d_014_no_more_handlers_run_than_the_limit_and_who_waits_keeps_a_permit() {
     for dispatch in [Dispatch::Shard, Dispatch::Tokio] {
-        run(&[], async move {
+        run(async move {
             let handlers = Gated::new();
             let receiver = receiver(handlers.channel(), |host| {
                 host.max_running_handlers(running(3)).dispatch(dispatch)

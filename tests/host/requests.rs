@@ -13,7 +13,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 #[test]
 fn b_076_one_timeout_bounds_the_wait_for_room_and_for_the_reply() {
-    run(&["B-76"], async {
+    run(async {
         let hour = Duration::from_hours(1);
         let jam = Jam::start(|host| host.default_socket_send_timeout(hour)).await;
         let (first, accepted) = jam.fill().await;
@@ -42,7 +42,7 @@ fn b_076_one_timeout_bounds_the_wait_for_room_and_for_the_reply() {
 
 #[test]
 fn a_request_without_room_ends_at_its_own_timeout_and_not_at_the_sockets() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (first, accepted) = jam.fill().await;
         let caller = jam.caller();
@@ -69,7 +69,7 @@ fn a_request_without_room_ends_at_its_own_timeout_and_not_at_the_sockets() {
 
 #[test]
 fn b_080_a_timeout_neither_cancels_nor_rolls_back_a_handler_that_has_begun() {
-    run(&["B-80"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let caller = jam.caller();
         let call = caller.request("ask", Bytes::from_static(b"asks")).timeout(MILLISECOND);
@@ -90,7 +90,7 @@ fn b_080_a_timeout_neither_cancels_nor_rolls_back_a_handler_that_has_begun() {
 
 #[test]
 fn b_090_a_reply_waits_its_own_hosts_limit_whatever_the_caller_allows() {
-    run(&["B-90"], async {
+    run(async {
         // A reply lane that can be full: the data lane, of which the receiver takes nothing.
         let tune = |host: HostBuilder| host.replies_on_the_application_connection();
         let jam = Jam::start(tune).await;
@@ -119,7 +119,7 @@ fn b_090_a_reply_waits_its_own_hosts_limit_whatever_the_caller_allows() {
 
 #[test]
 fn b_095_a_fifth_of_a_millisecond_is_one() {
-    run(&["B-95"], async {
+    run(async {
         let limit = Duration::from_micros(200);
         let jam = Jam::start(|host| host.default_socket_send_timeout(limit)).await;
         let (waits, _) = jam.fill().await;
@@ -134,7 +134,7 @@ fn b_095_a_fifth_of_a_millisecond_is_one() {
 
 #[test]
 fn a_request_without_time_is_a_mistake_of_its_caller() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         for timeout in [Duration::ZERO, Duration::MAX] {
             let caller = jam.caller();

@@ -14,7 +14,7 @@ const TICK: Duration = Duration::from_millis(1);
 
 #[test]
 fn b_056_a_send_completes_while_the_handler_never_ends() {
-    run(&["B-56"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let caller = jam.caller();
         caller.send("work", Bytes::from_static(b"never ends")).await.unwrap();
@@ -27,7 +27,7 @@ fn b_056_a_send_completes_while_the_handler_never_ends() {
 #[test]
 fn b_057_a_completed_send_states_nothing_but_acceptance() {
     fn completes_with<F: Future<Output = Result<(), Error>>>(_: &F) {}
-    run(&["B-57"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let caller = jam.caller();
         let send = caller.send("work", Bytes::new());
@@ -38,7 +38,7 @@ fn b_057_a_completed_send_states_nothing_but_acceptance() {
 
 #[test]
 fn b_059_room_at_nine_tenths_of_the_limit_admits_the_same_operation() {
-    run(&["B-59"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (waits, accepted) = jam.fill().await;
         jam.clock.advance(Duration::from_millis(900));
@@ -55,7 +55,7 @@ fn b_059_room_at_nine_tenths_of_the_limit_admits_the_same_operation() {
 
 #[test]
 fn b_060_b_082_a_send_without_room_ends_at_one_second_and_never_earlier() {
-    run(&["B-60", "B-82"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (waits, _) = jam.fill().await;
         jam.clock.advance(Duration::from_secs(1) - Duration::from_nanos(1));
@@ -82,7 +82,7 @@ fn b_062_what_expired_is_never_sent_and_no_option_changes_that() {
             assert!(!name.contains(banned), "`{name}` sounds like an automatic resend");
         }
     }
-    run(&["B-62"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (waits, accepted) = jam.fill().await;
         jam.clock.advance(Duration::from_secs(2));
@@ -112,7 +112,7 @@ fn b_065_an_error_states_facts_and_never_that_a_command_may_be_repeated() {
 
 #[test]
 fn b_063_the_error_tells_of_this_operation_and_not_of_the_peer() {
-    run(&["B-63"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (waits, _) = jam.fill().await;
         jam.clock.advance(Duration::from_secs(2));
@@ -131,7 +131,7 @@ fn b_063_the_error_tells_of_this_operation_and_not_of_the_peer() {
 
 #[test]
 fn b_069_a_full_wait_space_is_told_apart_and_ends_the_call_at_once() {
-    run(&["B-69"], async {
+    run(async {
         let jam = Jam::start(|host| host.max_waiting_operations(1)).await;
         let (waits, _) = jam.fill().await;
         let error = jam.caller().send("work", filler(1)).await.unwrap_err();
@@ -150,7 +150,7 @@ fn b_069_a_full_wait_space_is_told_apart_and_ends_the_call_at_once() {
 
 #[test]
 fn b_015_at_the_job_limit_what_arrived_is_neither_dropped_nor_refused() {
-    run(&["B-15"], async {
+    run(async {
         let jam = Jam::start(|host| host.receive_high_water_mark(HighWaterMark::Unlimited)).await;
         let asks: Vec<_> = (0..50_u8)
             .map(|number| {

@@ -12,7 +12,7 @@ use crate::world::{CHANNEL, MESH, receiver, run, sender, until};
 
 #[test]
 fn bo_008_waiting_calls_end_once_with_shutting_down_and_are_not_admitted_later() {
-    run(&["BO-08"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (first, accepted) = jam.fill().await;
         let mut waits = vec![first];
@@ -42,7 +42,7 @@ fn bo_008_waiting_calls_end_once_with_shutting_down_and_are_not_admitted_later()
 
 #[test]
 fn d_019_a_shutdown_counts_what_it_could_not_send() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (waits, accepted) = jam.fill().await;
         waits.abort();
@@ -62,7 +62,7 @@ fn d_019_a_shutdown_counts_what_it_could_not_send() {
 
 #[test]
 fn d_019_a_shutdown_flushes_what_was_accepted() {
-    run(&[], async {
+    run(async {
         let handlers = Gated::new();
         handlers.gate.add_permits(crate::jam::WIDE);
         let receiver = receiver(handlers.channel(), |host| host);
@@ -79,7 +79,7 @@ fn d_019_a_shutdown_flushes_what_was_accepted() {
 
 #[test]
 fn b_064_the_kinds_of_failure_are_told_apart() {
-    run(&["B-64"], async {
+    run(async {
         let jam = Jam::start(|host| host.max_message_size(zhost::ByteCount::kib(64))).await;
         let caller = jam.caller();
         let mut kinds = Vec::new();
@@ -114,7 +114,7 @@ fn b_064_the_kinds_of_failure_are_told_apart() {
 
 #[test]
 fn a_request_whose_connection_breaks_is_unavailable_and_ambiguous() {
-    run(&[], async {
+    run(async {
         let handlers = Gated::new();
         let receiver = receiver(handlers.channel(), |host| host);
         let sender = sender(&receiver, |host| host);
@@ -133,7 +133,7 @@ fn a_request_whose_connection_breaks_is_unavailable_and_ambiguous() {
 
 #[test]
 fn an_address_that_is_taken_is_said() {
-    run(&[], async {
+    run(async {
         let receiver = receiver(Gated::new().channel(), |host| host);
         let address = receiver.listen_address(MESH).unwrap().clone();
         let mesh = RouteMesh::new(MESH)

@@ -55,7 +55,7 @@ impl Shop {
 
 #[test]
 fn a_node_gets_every_call_that_names_it_whatever_the_weights() {
-    run(&[], async {
+    run(async {
         let shop = Shop::start(&[("one", 0), ("two", 10_000)]).await;
         let one = shop.sender.node(MESH, "one", CHANNEL).unwrap();
         assert_eq!(shop.send(&one, 100).await, [100, 0], "all to the node named");
@@ -68,7 +68,7 @@ fn a_node_gets_every_call_that_names_it_whatever_the_weights() {
 
 #[test]
 fn b_073_a_channel_chooses_a_candidate_for_each_call() {
-    run(&["B-73"], async {
+    run(async {
         let shop = Shop::start(&[("one", 100), ("two", 100)]).await;
         let channel = shop.sender.channel(CHANNEL).unwrap();
         assert_eq!(shop.send(&channel, 100).await, [50, 50], "in turn");
@@ -77,7 +77,7 @@ fn b_073_a_channel_chooses_a_candidate_for_each_call() {
 
 #[test]
 fn d_021_weights_divide_the_calls_smoothly_and_zero_gets_none() {
-    run(&[], async {
+    run(async {
         let shop = Shop::start(&[("one", 300), ("two", 100), ("off", 0)]).await;
         let channel = shop.sender.channel(CHANNEL).unwrap();
         assert_eq!(shop.send(&channel, 4).await, [3, 1, 0], "in every four");
@@ -137,7 +137,7 @@ async fn one_waits(shop: &HalfFull) -> (JoinHandle<Result<(), Error>>, Bytes) {
 
 #[test]
 fn b_074_a_waiting_call_does_not_choose_again_though_another_has_room() {
-    run(&["B-74"], async {
+    run(async {
         let shop = half_full().await;
         let (waits, payload) = one_waits(&shop).await;
         let free = shop.sender.node(MESH, "free", CHANNEL).unwrap();
@@ -154,7 +154,7 @@ fn b_074_a_waiting_call_does_not_choose_again_though_another_has_room() {
 
 #[test]
 fn b_074_a_waiting_call_ends_with_its_target_and_goes_nowhere_else() {
-    run(&["B-74"], async {
+    run(async {
         let shop = half_full().await;
         let (waits, payload) = one_waits(&shop).await;
         let HalfFull { clock, full: (_, full), free: (served, free), sender, first } = shop;
@@ -180,7 +180,7 @@ fn b_074_a_waiting_call_ends_with_its_target_and_goes_nowhere_else() {
 
 #[test]
 fn b_075_a_later_call_may_choose_a_changed_candidate() {
-    run(&["B-75"], async {
+    run(async {
         let shop = Shop::start(&[("one", 100), ("two", 100)]).await;
         let channel = shop.sender.channel(CHANNEL).unwrap();
         assert_eq!(shop.send(&channel, 10).await, [5, 5], "both are candidates");

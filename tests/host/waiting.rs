@@ -13,7 +13,7 @@ use crate::world::{CHANNEL, MESH, run, run_on_one_thread, until, until_still};
 
 #[test]
 fn b_014_a_shutdown_ends_the_wait_for_a_permit_without_a_receive() {
-    run(&["B-14"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (waits, _) = jam.fill().await;
         let queue = || jam.receiver.status().application_job_queue;
@@ -31,7 +31,7 @@ fn b_014_a_shutdown_ends_the_wait_for_a_permit_without_a_receive() {
 
 #[test]
 fn b_024_at_the_limit_the_host_waits_and_one_permit_takes_one_record() {
-    run(&["B-24"], async {
+    run(async {
         let jam = Jam::start(|host| host.max_queued_application_jobs(4)).await;
         let (waits, _) = jam.fill().await;
         let see = || {
@@ -51,7 +51,7 @@ fn b_024_at_the_limit_the_host_waits_and_one_permit_takes_one_record() {
 
 #[test]
 fn b_025_nothing_grows_and_nobody_is_refused_while_the_host_waits() {
-    run(&["B-25"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (first, accepted) = jam.fill().await;
         let see = || {
@@ -85,7 +85,7 @@ fn b_025_nothing_grows_and_nobody_is_refused_while_the_host_waits() {
 
 #[test]
 fn b_042_b_043_a_reply_takes_no_permit_and_no_room() {
-    run(&["B-42", "B-43"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (waits, _) = jam.fill().await;
         let see = || {
@@ -108,7 +108,7 @@ fn b_042_b_043_a_reply_takes_no_permit_and_no_room() {
 
 #[test]
 fn b_044_what_arrives_as_data_gets_no_bypass_even_if_it_is_a_reply() {
-    run(&["B-44"], async {
+    run(async {
         let tune = |host: HostBuilder| {
             host.replies_on_the_application_connection()
                 .default_socket_send_timeout(Duration::from_hours(1))
@@ -130,7 +130,7 @@ fn b_044_what_arrives_as_data_gets_no_bypass_even_if_it_is_a_reply() {
 
 #[test]
 fn b_070_while_a_send_waits_another_task_of_the_same_thread_goes_on() {
-    run_on_one_thread(&["B-70"], async {
+    run_on_one_thread(async {
         let jam = Jam::start(|host| host).await;
         let (waits, _) = jam.fill().await;
         let ticks = Arc::new(AtomicU32::new(0));
@@ -153,7 +153,7 @@ fn b_070_while_a_send_waits_another_task_of_the_same_thread_goes_on() {
 
 #[test]
 fn b_127_pressure_changes_neither_readiness_nor_liveness() {
-    run(&["B-127"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let see = || {
             let status = jam.receiver.status();
@@ -175,7 +175,7 @@ fn b_127_pressure_changes_neither_readiness_nor_liveness() {
 
 #[test]
 fn bu_013_timeouts_replies_peers_and_shutdown_go_on_while_every_handler_is_suspended() {
-    run(&["BU-13"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (waits, _) = jam.fill().await;
         let address = jam.receiver.listen_address(MESH).unwrap().clone();
@@ -199,7 +199,7 @@ fn bu_013_timeouts_replies_peers_and_shutdown_go_on_while_every_handler_is_suspe
 
 #[test]
 fn b_045_a_control_record_takes_a_permit_and_gives_it_back_at_once() {
-    run(&["B-45"], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         // Long enough for a probe, short enough that nobody is given up for dead.
         let probe = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use crate::world::{run, until};
 
 #[test]
 fn d_007_a_dropped_waiting_send_never_arrives_and_frees_its_place() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host.max_waiting_operations(2)).await;
         let (first, accepted) = jam.fill().await;
         let caller = jam.caller();
@@ -31,7 +31,7 @@ fn d_007_a_dropped_waiting_send_never_arrives_and_frees_its_place() {
 
 #[test]
 fn d_007_the_head_of_the_line_withdraws_and_the_next_takes_its_room() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (first, accepted) = jam.fill().await;
         let caller = jam.caller();
@@ -48,7 +48,7 @@ fn d_007_the_head_of_the_line_withdraws_and_the_next_takes_its_room() {
 
 #[test]
 fn d_007_a_send_dropped_after_its_admission_still_arrives() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (first, _) = jam.fill().await;
         let caller = jam.caller();
@@ -64,7 +64,7 @@ fn d_007_a_send_dropped_after_its_admission_still_arrives() {
 
 #[test]
 fn d_007_a_dropped_request_discards_its_reply_and_later_ones_get_theirs() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let caller = jam.caller();
         let call = caller.request("ask", Bytes::from_static(b"dropped"));
@@ -87,7 +87,7 @@ fn d_007_a_dropped_request_discards_its_reply_and_later_ones_get_theirs() {
 
 #[test]
 fn d_007_a_request_dropped_while_it_waits_for_room_never_runs() {
-    run(&[], async {
+    run(async {
         let jam = Jam::start(|host| host).await;
         let (first, _) = jam.fill().await;
         let caller = jam.caller();

@@ -11,12 +11,8 @@ pub(crate) const MESH: &str = "shop";
 /// The name of the channel.
 pub(crate) const CHANNEL: &str = "orders";
 
-/// Runs a test on a runtime of its own. It is skipped, and says so, without `io_uring`.
-pub(crate) fn run<T>(ids: &[&str], test: impl Future<Output = T>) {
-    if let Err(unavailable) = ztransport::probe::probe() {
-        ztests::skip(ids, &unavailable.to_string());
-        return;
-    }
+/// Runs a test on a runtime of its own.
+pub(crate) fn run<T>(test: impl Future<Output = T>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()
@@ -32,11 +28,7 @@ async fn ends<T>(test: impl Future<Output = T>) {
 }
 
 /// The same with only one thread for every task of the test.
-pub(crate) fn run_on_one_thread<T>(ids: &[&str], test: impl Future<Output = T>) {
-    if let Err(unavailable) = ztransport::probe::probe() {
-        ztests::skip(ids, &unavailable.to_string());
-        return;
-    }
+pub(crate) fn run_on_one_thread<T>(test: impl Future<Output = T>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(ends(test));
 }

@@ -1,6 +1,7 @@
 //! What the tests of all crates share.
 
 pub mod alone;
+pub mod forbidden;
 pub mod proxy;
 mod skip;
 

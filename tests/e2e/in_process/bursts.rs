@@ -10,7 +10,7 @@ use super::world::{Gate, HOLD, Way, marks, on_the_spot, payload, receiver, run, 
 
 #[test]
 fn b_019_the_usual_rate_never_waits_and_a_burst_does() {
-    run(&["B-19"], async {
+    run(async {
         let gate = Gate::new();
         gate.open();
         let receiver = receiver("receiver", gate.channel(), |host| marks(host, 16, 16));
@@ -61,7 +61,7 @@ async fn absorbed(send_kib: u64, receive_kib: u64, payload_bytes: usize) -> u64 
 
 #[test]
 fn b_020_larger_payloads_wait_after_proportionally_fewer_messages() {
-    run(&["B-20"], async {
+    run(async {
         let mut filled = Vec::new();
         for kib in [1, 2, 4, 8] {
             filled.push(kib * absorbed(256, 256, usize::try_from(kib << 10).unwrap()).await);
@@ -74,7 +74,7 @@ fn b_020_larger_payloads_wait_after_proportionally_fewer_messages() {
 
 #[test]
 fn b_104_a_higher_mark_absorbs_a_larger_burst_in_either_direction() {
-    run(&["B-104"], async {
+    run(async {
         let (mut sending, mut receiving) = (Vec::new(), Vec::new());
         for kib in [64, 128, 256, 512] {
             sending.push(absorbed(kib, 64, 1 << 10).await);
@@ -112,7 +112,7 @@ async fn first_failure(kib: u64, limit: Duration) -> Duration {
 /// earliest of some failures counts.
 #[test]
 fn b_149_lower_limits_and_shorter_timeouts_fail_sooner_and_never_early() {
-    run(&["B-149"], async {
+    run(async {
         let settings = [(16, 50), (64, 250), (256, 1_250)];
         let settings = settings.map(|(kib, limit)| (kib, Duration::from_millis(limit)));
         let mut symptoms = Vec::new();

@@ -95,7 +95,7 @@ fn median(mut pairs: Vec<(Duration, Duration)>) -> f64 {
 
 #[test]
 fn b_028_an_origin_does_not_feel_that_another_one_is_saturated() {
-    run(&["B-28"], async {
+    run(async {
         let handled: Arc<[AtomicU64; 2]> = Arc::default();
         let counts = Arc::clone(&handled);
         let handler = move |which: usize| {
@@ -134,7 +134,7 @@ fn b_028_an_origin_does_not_feel_that_another_one_is_saturated() {
 
 #[test]
 fn b_150_a_slow_node_delays_only_those_who_wait_for_it() {
-    run(&["B-150"], async {
+    run(async {
         let (slow_gate, fast_gate) = (Gate::new(), Gate::new());
         fast_gate.open();
         let slow = receiver("slow", slow_gate.channel(), |host| marks(host, 16, 16));

@@ -53,7 +53,7 @@ async fn two(asked: Asked) -> Two {
 
 #[test]
 fn b_029_b_148_replies_flow_past_a_saturated_queue_and_all_is_reported_as_normal() {
-    run(&["B-29", "B-148"], async {
+    run(async {
         let two = two(Asked::Replies).await;
         let way = Way { sender: &two.sender, receiver: &two.receiver, payload: 1 << 10 };
         let accepted = fill(way, &two.to_receiver).await;
@@ -79,7 +79,7 @@ fn b_029_b_148_replies_flow_past_a_saturated_queue_and_all_is_reported_as_normal
 /// The message is sent before the reply, by the same handler, to the same host.
 #[test]
 fn b_055_a_reply_may_overtake_an_earlier_message_of_the_same_peer() {
-    run(&["B-55"], async {
+    run(async {
         let two = two(Asked::SendsAndReplies).await;
         let timeout = Duration::from_mins(1);
         let reply = two.to_sender.request("ask", payload(8)).timeout(timeout).await.unwrap();

@@ -16,7 +16,7 @@ const PAYLOAD: usize = 1 << 10;
 
 #[test]
 fn b_027_a_sender_runs_ahead_of_the_handlers_by_what_the_queues_hold_and_no_more() {
-    run(&["B-27"], async {
+    run(async {
         let gate = Gate::new();
         let receiver = receiver("receiver", gate.channel(), |host| marks(host, MARK_KIB, MARK_KIB));
         let (sender, caller) = sender("sender", &receiver, |host| marks(host, MARK_KIB, MARK_KIB));
@@ -42,7 +42,7 @@ fn b_027_a_sender_runs_ahead_of_the_handlers_by_what_the_queues_hold_and_no_more
 
 #[test]
 fn b_030_while_the_receiver_takes_nothing_the_send_queue_stays_full_and_the_send_waits() {
-    run(&["B-30"], async {
+    run(async {
         let gate = Gate::new();
         let receiver = receiver("receiver", gate.channel(), |host| marks(host, MARK_KIB, MARK_KIB));
         let (sender, caller) = sender("sender", &receiver, |host| marks(host, MARK_KIB, MARK_KIB));
@@ -101,7 +101,7 @@ fn reached(receiver: &Status, sender: &Status) -> [bool; 5] {
 /// there to be seen before the next begins.
 #[test]
 fn b_036_overload_walks_from_the_handler_to_the_caller_stage_by_stage() {
-    run(&["B-36"], async {
+    run(async {
         let gate = Gate::new();
         let receiver = receiver("receiver", gate.channel(), |host| marks(host, MARK_KIB, MARK_KIB));
         let (sender, caller) = sender("sender", &receiver, |host| marks(host, MARK_KIB, MARK_KIB));

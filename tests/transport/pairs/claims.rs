@@ -11,8 +11,8 @@ use ztransport::limits::{RECONNECT_DELAY_MAX, RETURN_MAX};
 
 use crate::raw::{RawListener, RawPair, fresh_generation, fresh_pair, hello, record, tcp};
 use crate::world::{
-    CHANNEL, Ledger, Server, begin, block, channel, client, dropped, is_connected, peer, run,
-    still, until, until_connected, until_in_time,
+    CHANNEL, Ledger, Server, begin, block, channel, client, dropped, is_connected, peer, still,
+    until, until_connected, until_in_time,
 };
 use ztests::proxy::Proxy;
 
@@ -119,11 +119,9 @@ fn give_over_a_line_cut_behind(bytes: usize) {
 
 #[test]
 fn wherever_the_line_is_cut_what_arrived_is_ambiguous_and_the_rest_is_safe_and_counted() {
-    run(&[], || {
-        for bytes in points() {
-            give_over_a_line_cut_behind(bytes);
-        }
-    });
+    for bytes in points() {
+        give_over_a_line_cut_behind(bytes);
+    }
 }
 
 /// A host that dials a raw peer, and what it has given it when the connection breaks.
@@ -160,30 +158,28 @@ fn broken() -> Broken {
 
 #[test]
 fn a_peer_that_comes_back_splits_what_it_was_given_at_what_it_claims() {
-    run(&[], || {
-        // Whatever it claims, no more can be lost than was given: the last one claims nonsense.
-        for (claimed, requests, safe, lost) in
-            [(0, 0, 3, 3), (1, 1, 2, 3), (2, 1, 2, 2), (3, 2, 1, 2), (6, 3, 0, 0), (99, 99, 0, 0)]
-        {
-            let broken = broken();
-            broken.clock.advance(RECONNECT_DELAY_MAX);
-            let pair = broken.listener.accept_pair_saying(|answer| Hello {
-                last_generation: broken.generation,
-                claimed,
-                claimed_requests: requests,
-                ..answer
-            });
-            let ends: Vec<_> = broken.asked.into_iter().map(certainty).collect();
-            let ambiguous = ends.len() - safe;
-            let (above, below) = ends.split_at(ambiguous);
-            let is_so = above.iter().all(|end| *end == Certainty::AmbiguousFailure)
-                && below.iter().all(|end| *end == Certainty::SafeToRetryFailure);
-            assert!(is_so, "{claimed} claimed: {ends:?}");
-            let counted = dropped(&broken.host, DropReason::ConnectionLost);
-            assert_eq!(counted, lost, "{claimed} claimed, {requests} of them requests");
-            assert!(pair.application.is_quiet_for(Duration::from_millis(50)), "nothing again");
-        }
-    });
+    // Whatever it claims, no more can be lost than was given: the last one claims nonsense.
+    for (claimed, requests, safe, lost) in
+        [(0, 0, 3, 3), (1, 1, 2, 3), (2, 1, 2, 2), (3, 2, 1, 2), (6, 3, 0, 0), (99, 99, 0, 0)]
+    {
+        let broken = broken();
+        broken.clock.advance(RECONNECT_DELAY_MAX);
+        let pair = broken.listener.accept_pair_saying(|answer| Hello {
+            last_generation: broken.generation,
+            claimed,
+            claimed_requests: requests,
+            ..answer
+        });
+        let ends: Vec<_> = broken.asked.into_iter().map(certainty).collect();
+        let ambiguous = ends.len() - safe;
+        let (above, below) = ends.split_at(ambiguous);
+        let is_so = above.iter().all(|end| *end == Certainty::AmbiguousFailure)
+            && below.iter().all(|end| *end == Certainty::SafeToRetryFailure);
+        assert!(is_so, "{claimed} claimed: {ends:?}");
+        let counted = dropped(&broken.host, DropReason::ConnectionLost);
+        assert_eq!(counted, lost, "{claimed} claimed, {requests} of them requests");
+        assert!(pair.application.is_quiet_for(Duration::from_millis(50)), "nothing again");
+    }
 }
 
 /// Another hello than one that tells.
@@ -191,231 +187,214 @@ type Change = fn(Hello) -> Hello;
 
 #[test]
 fn another_run_or_another_generation_tells_nothing() {
-    run(&[], || {
-        let changes: [(&str, Change); 3] = [
-            ("another run", |answer| Hello { incarnation: 10, ..answer }),
-            ("another generation", |answer| Hello {
-                last_generation: answer.last_generation + 1,
-                ..answer
-            }),
-            ("none", |answer| Hello { last_generation: 0, ..answer }),
-        ];
-        for (what, change) in changes {
-            let broken = broken();
-            broken.clock.advance(RECONNECT_DELAY_MAX);
-            let _pair = broken.listener.accept_pair_saying(|answer| {
-                change(Hello { last_generation: broken.generation, ..answer })
-            });
-            for asked in broken.asked {
-                assert_eq!(certainty(asked), Certainty::AmbiguousFailure, "{what}");
-            }
-            let counted = dropped(&broken.host, DropReason::ConnectionLost);
-            assert_eq!(counted, 0, "{what}: the kernel had taken all of it");
+    let changes: [(&str, Change); 3] = [
+        ("another run", |answer| Hello { incarnation: 10, ..answer }),
+        ("another generation", |answer| Hello {
+            last_generation: answer.last_generation + 1,
+            ..answer
+        }),
+        ("none", |answer| Hello { last_generation: 0, ..answer }),
+    ];
+    for (what, change) in changes {
+        let broken = broken();
+        broken.clock.advance(RECONNECT_DELAY_MAX);
+        let _pair = broken.listener.accept_pair_saying(|answer| {
+            change(Hello { last_generation: broken.generation, ..answer })
+        });
+        for asked in broken.asked {
+            assert_eq!(certainty(asked), Certainty::AmbiguousFailure, "{what}");
         }
-    });
+        let counted = dropped(&broken.host, DropReason::ConnectionLost);
+        assert_eq!(counted, 0, "{what}: the kernel had taken all of it");
+    }
 }
 
 #[test]
 fn a_peer_that_has_told_half_way_has_told_although_that_pair_fails() {
-    run(&[], || {
-        let broken = broken();
-        broken.clock.advance(RECONNECT_DELAY_MAX);
-        let (mut application, heard) = broken.listener.accept();
-        let answer = broken.listener.answer(&heard);
-        let stated =
-            Hello { last_generation: broken.generation, claimed: 2, claimed_requests: 1, ..answer };
-        application.say(&stated.encode());
-        let ends: Vec<_> = broken.asked.into_iter().map(certainty).collect();
-        let (ambiguous, safe) = (Certainty::AmbiguousFailure, Certainty::SafeToRetryFailure);
-        assert_eq!(ends, [ambiguous, safe, safe], "at once");
-        let (completion, _) = broken.listener.accept();
-        drop((application, completion));
-        until("that pair has failed", || broken.host.status().rejected_connections == 1);
-        broken.clock.advance(RECONNECT_DELAY_MAX);
-        let _pair = broken.listener.accept_pair();
-        until_connected(&broken.host, "raw");
-        assert_eq!(dropped(&broken.host, DropReason::ConnectionLost), 2, "counted once");
-    });
+    let broken = broken();
+    broken.clock.advance(RECONNECT_DELAY_MAX);
+    let (mut application, heard) = broken.listener.accept();
+    let answer = broken.listener.answer(&heard);
+    let stated =
+        Hello { last_generation: broken.generation, claimed: 2, claimed_requests: 1, ..answer };
+    application.say(&stated.encode());
+    let ends: Vec<_> = broken.asked.into_iter().map(certainty).collect();
+    let (ambiguous, safe) = (Certainty::AmbiguousFailure, Certainty::SafeToRetryFailure);
+    assert_eq!(ends, [ambiguous, safe, safe], "at once");
+    let (completion, _) = broken.listener.accept();
+    drop((application, completion));
+    until("that pair has failed", || broken.host.status().rejected_connections == 1);
+    broken.clock.advance(RECONNECT_DELAY_MAX);
+    let _pair = broken.listener.accept_pair();
+    until_connected(&broken.host, "raw");
+    assert_eq!(dropped(&broken.host, DropReason::ConnectionLost), 2, "counted once");
 }
 
 #[test]
 fn a_peer_that_dials_back_tells_as_well() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let mut pair = RawPair::dial(&server.host, "raw");
-        let raw = server.caller("raw");
-        let asked = [ask(&raw, "any", vec![1]), ask(&raw, "any", vec![2])];
-        for _ in 0..2 {
-            pair.application.expect(Kind::Request);
-        }
-        let generation = pair.heard.generation;
-        pair.application.reset();
-        server.expect_counts(0, 1);
-        let first = Hello {
-            last_generation: generation,
-            claimed: 1,
-            claimed_requests: 1,
-            ..hello("raw", Lane::Application, fresh_pair(), fresh_generation())
-        };
-        let mut next = RawPair::dial_as(&server.host, &first);
-        let ends = asked.map(certainty);
-        assert_eq!(ends, [Certainty::AmbiguousFailure, Certainty::SafeToRetryFailure], "each");
-        next.expect_alive(1);
-    });
+    let server = Server::start(|host| host);
+    let mut pair = RawPair::dial(&server.host, "raw");
+    let raw = server.caller("raw");
+    let asked = [ask(&raw, "any", vec![1]), ask(&raw, "any", vec![2])];
+    for _ in 0..2 {
+        pair.application.expect(Kind::Request);
+    }
+    let generation = pair.heard.generation;
+    pair.application.reset();
+    server.expect_counts(0, 1);
+    let first = Hello {
+        last_generation: generation,
+        claimed: 1,
+        claimed_requests: 1,
+        ..hello("raw", Lane::Application, fresh_pair(), fresh_generation())
+    };
+    let mut next = RawPair::dial_as(&server.host, &first);
+    let ends = asked.map(certainty);
+    assert_eq!(ends, [Certainty::AmbiguousFailure, Certainty::SafeToRetryFailure], "each");
+    next.expect_alive(1);
 }
 
 #[test]
 fn a_host_states_what_it_took_whole_and_charged_whether_it_dials_or_accepts() {
-    run(&[], || {
-        // No permit comes back: most of what is claimed has no handler yet.
-        let server = Server::start(crate::lanes::tight);
-        let mut pair = RawPair::dial(&server.host, "raw");
-        assert_eq!(pair.heard.last_generation, 0, "there was none before");
-        for number in 0..20_u32 {
-            pair.application.say(&record(Kind::Send, 0, "held", &number.to_le_bytes()));
-        }
-        pair.application.say(&record(Kind::Request, 1, "echo", b"?"));
-        pair.application.say(&record(Kind::SendReady, 0, "", &[]));
-        let part = record(Kind::Request, 2, "echo", b"never whole");
-        pair.application.say(&part[..part.len() - 1]);
-        until("every permit is taken", || server.host.is_saturated());
-        // Whatever follows the last byte is the end: all of it is taken in first.
-        pair.application.stream.shutdown(std::net::Shutdown::Write).unwrap();
-        pair.application.expect_end();
-        server.expect_counts(0, 1);
-        let next = RawPair::dial(&server.host, "raw");
-        let Hello { last_generation, claimed, claimed_requests, .. } = next.heard;
-        assert_eq!(last_generation, pair.heard.generation, "of the pair before");
-        assert_eq!((claimed, claimed_requests), (21, 1), "no control, and no part of a record");
-        server.gate.add_permits(1 << 20);
-        until("and each of them is handled", || server.ledger.len() == 20);
+    // No permit comes back: most of what is claimed has no handler yet.
+    let server = Server::start(crate::lanes::tight);
+    let mut pair = RawPair::dial(&server.host, "raw");
+    assert_eq!(pair.heard.last_generation, 0, "there was none before");
+    for number in 0..20_u32 {
+        pair.application.say(&record(Kind::Send, 0, "held", &number.to_le_bytes()));
+    }
+    pair.application.say(&record(Kind::Request, 1, "echo", b"?"));
+    pair.application.say(&record(Kind::SendReady, 0, "", &[]));
+    let part = record(Kind::Request, 2, "echo", b"never whole");
+    pair.application.say(&part[..part.len() - 1]);
+    until("every permit is taken", || server.host.is_saturated());
+    // Whatever follows the last byte is the end: all of it is taken in first.
+    pair.application.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    pair.application.expect_end();
+    server.expect_counts(0, 1);
+    let next = RawPair::dial(&server.host, "raw");
+    let Hello { last_generation, claimed, claimed_requests, .. } = next.heard;
+    assert_eq!(last_generation, pair.heard.generation, "of the pair before");
+    assert_eq!((claimed, claimed_requests), (21, 1), "no control, and no part of a record");
+    server.gate.add_permits(1 << 20);
+    until("and each of them is handled", || server.ledger.len() == 20);
 
-        let (clock, listener) = (still(), RawListener::bind("raw"));
-        let (ledger, gate) = (Ledger::default(), Arc::new(tokio::sync::Semaphore::new(0)));
-        let mesh = zhost::RouteMesh::new(crate::world::MESH)
-            .peer(zhost::MeshPeer::new("raw", listener.address()))
-            .channel(channel(&ledger, &gate));
-        let host = Host::builder("dialer").clock(clock.clone()).mesh(mesh).start().unwrap();
-        let mut pair = listener.accept_pair();
-        pair.application.say(&record(Kind::Send, 0, "placed", &[1; 4]));
-        until("it has come", || ledger.len() == 1);
-        pair.application.reset();
-        until("the pair has ended", || host.status().pairs_ended == 1);
-        clock.advance(RECONNECT_DELAY_MAX);
-        let next = listener.accept_pair();
-        assert_eq!(next.heard.last_generation, pair.heard.generation, "of the pair before");
-        assert_eq!((next.heard.claimed, next.heard.claimed_requests), (1, 0), "what it took");
-    });
+    let (clock, listener) = (still(), RawListener::bind("raw"));
+    let (ledger, gate) = (Ledger::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let mesh = zhost::RouteMesh::new(crate::world::MESH)
+        .peer(zhost::MeshPeer::new("raw", listener.address()))
+        .channel(channel(&ledger, &gate));
+    let host = Host::builder("dialer").clock(clock.clone()).mesh(mesh).start().unwrap();
+    let mut pair = listener.accept_pair();
+    pair.application.say(&record(Kind::Send, 0, "placed", &[1; 4]));
+    until("it has come", || ledger.len() == 1);
+    pair.application.reset();
+    until("the pair has ended", || host.status().pairs_ended == 1);
+    clock.advance(RECONNECT_DELAY_MAX);
+    let next = listener.accept_pair();
+    assert_eq!(next.heard.last_generation, pair.heard.generation, "of the pair before");
+    assert_eq!((next.heard.claimed, next.heard.claimed_requests), (1, 0), "what it took");
 }
 
 #[test]
 fn a_request_without_word_of_its_peer_ends_within_its_own_time() {
-    run(&[], || {
-        let (clock, listener) = (still(), RawListener::bind("raw"));
-        let host = client("raw", listener.address(), |host| host.clock(clock.clone()));
-        let mut pair = listener.accept_pair();
-        let raw = host.channel(CHANNEL).unwrap();
-        let mut calls: Vec<_> = [Duration::from_secs(3), LONG]
-            .map(|timeout| {
-                let call = raw.clone();
-                begin(async move { call.request("any", Bytes::new()).timeout(timeout).await })
-            })
-            .into();
-        for _ in 0..2 {
-            pair.application.expect(Kind::Request);
-        }
-        pair.application.reset();
-        until("the pair has ended", || host.status().pairs_ended == 1);
-        clock.advance(Duration::from_millis(2_900));
-        assert_eq!(host.status().pending_requests, 2, "both have time");
-        clock.advance(Duration::from_millis(200));
-        let long = calls.pop().unwrap();
-        let error = block(calls.pop().unwrap()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "its connection broke: {error}");
-        assert_eq!(error.certainty(), Certainty::AmbiguousFailure, "{error}");
-        assert_eq!(host.status().pending_requests, 1, "the other one still waits");
-        assert_eq!(host.status().request_timeouts, 0, "why they have no answer is known");
-        clock.advance(RETURN_MAX);
-        let error = block(long).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "who lives has come by now: {error}");
-        assert_eq!(error.certainty(), Certainty::AmbiguousFailure, "{error}");
-    });
+    let (clock, listener) = (still(), RawListener::bind("raw"));
+    let host = client("raw", listener.address(), |host| host.clock(clock.clone()));
+    let mut pair = listener.accept_pair();
+    let raw = host.channel(CHANNEL).unwrap();
+    let mut calls: Vec<_> = [Duration::from_secs(3), LONG]
+        .map(|timeout| {
+            let call = raw.clone();
+            begin(async move { call.request("any", Bytes::new()).timeout(timeout).await })
+        })
+        .into();
+    for _ in 0..2 {
+        pair.application.expect(Kind::Request);
+    }
+    pair.application.reset();
+    until("the pair has ended", || host.status().pairs_ended == 1);
+    clock.advance(Duration::from_millis(2_900));
+    assert_eq!(host.status().pending_requests, 2, "both have time");
+    clock.advance(Duration::from_millis(200));
+    let long = calls.pop().unwrap();
+    let error = block(calls.pop().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "its connection broke: {error}");
+    assert_eq!(error.certainty(), Certainty::AmbiguousFailure, "{error}");
+    assert_eq!(host.status().pending_requests, 1, "the other one still waits");
+    assert_eq!(host.status().request_timeouts, 0, "why they have no answer is known");
+    clock.advance(RETURN_MAX);
+    let error = block(long).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "who lives has come by now: {error}");
+    assert_eq!(error.certainty(), Certainty::AmbiguousFailure, "{error}");
 }
 
 #[test]
 fn nobody_waits_for_a_peer_whose_address_refuses_or_that_has_said_goodbye() {
-    run(&[], || {
-        let broken = broken();
-        drop(broken.listener);
-        broken.clock.advance(RECONNECT_DELAY_MAX);
-        for asked in broken.asked {
-            assert_eq!(certainty(asked), Certainty::AmbiguousFailure, "its process is gone");
-        }
+    let broken = broken();
+    drop(broken.listener);
+    broken.clock.advance(RECONNECT_DELAY_MAX);
+    for asked in broken.asked {
+        assert_eq!(certainty(asked), Certainty::AmbiguousFailure, "its process is gone");
+    }
 
-        let listener = RawListener::bind("raw");
-        let host = client("raw", listener.address(), |host| host);
-        let mut pair = listener.accept_pair();
-        let asked = ask(&host.channel(CHANNEL).unwrap(), "any", Vec::new());
-        pair.application.expect(Kind::Request);
-        pair.application.say(&record(Kind::Goodbye, 0, "", &[1, 0, 0, 0, 0, 0, 0, 0]));
-        pair.application.expect_end();
-        until("it leaves", || peer(&host, "raw").state == PeerState::Leaving);
-        assert_eq!(host.status().pending_requests, 1, "it may still answer");
-        drop(pair);
-        assert_eq!(certainty(asked), Certainty::AmbiguousFailure, "it has not");
-    });
+    let listener = RawListener::bind("raw");
+    let host = client("raw", listener.address(), |host| host);
+    let mut pair = listener.accept_pair();
+    let asked = ask(&host.channel(CHANNEL).unwrap(), "any", Vec::new());
+    pair.application.expect(Kind::Request);
+    pair.application.say(&record(Kind::Goodbye, 0, "", &[1, 0, 0, 0, 0, 0, 0, 0]));
+    pair.application.expect_end();
+    until("it leaves", || peer(&host, "raw").state == PeerState::Leaving);
+    assert_eq!(host.status().pending_requests, 1, "it may still answer");
+    drop(pair);
+    assert_eq!(certainty(asked), Certainty::AmbiguousFailure, "it has not");
 }
 
 #[test]
 fn the_next_pair_does_not_answer_the_requests_of_the_one_before() {
-    run(&[], || {
-        let broken = broken();
-        broken.clock.advance(RECONNECT_DELAY_MAX);
-        let mut pair = broken.listener.accept_pair_saying(|answer| Hello {
-            last_generation: broken.generation,
-            claimed: 6,
-            claimed_requests: 3,
-            ..answer
-        });
-        until_connected(&broken.host, "raw");
-        for id in &broken.ids {
-            pair.completion.say(&record(Kind::Reply, *id, "", b"too late"));
-        }
-        for asked in broken.asked {
-            assert_eq!(certainty(asked), Certainty::AmbiguousFailure, "claimed, and not answered");
-        }
-        until("each is read over", || broken.host.status().late_replies == 3);
-        pair.answer_one(&broken.host.channel(CHANNEL).unwrap());
-        assert_eq!(broken.host.status().pairs_ended, 1, "and the pair lives");
+    let broken = broken();
+    broken.clock.advance(RECONNECT_DELAY_MAX);
+    let mut pair = broken.listener.accept_pair_saying(|answer| Hello {
+        last_generation: broken.generation,
+        claimed: 6,
+        claimed_requests: 3,
+        ..answer
     });
+    until_connected(&broken.host, "raw");
+    for id in &broken.ids {
+        pair.completion.say(&record(Kind::Reply, *id, "", b"too late"));
+    }
+    for asked in broken.asked {
+        assert_eq!(certainty(asked), Certainty::AmbiguousFailure, "claimed, and not answered");
+    }
+    until("each is read over", || broken.host.status().late_replies == 3);
+    pair.answer_one(&broken.host.channel(CHANNEL).unwrap());
+    assert_eq!(broken.host.status().pairs_ended, 1, "and the pair lives");
 }
 
 #[test]
 fn a_client_that_comes_back_is_told_although_its_server_has_given_its_place_away() {
-    run(&[], || {
-        let (ledger, gate) = (Ledger::default(), Arc::new(tokio::sync::Semaphore::new(0)));
-        let side = ClientServer::server(channel(&ledger, &gate), "127.0.0.1:0".parse().unwrap());
-        let server = Host::builder("server").clock(still()).client_server(side).start().unwrap();
-        let Some(zhost::SocketAddress::Tcp(address)) = server.listen_address(CHANNEL) else {
-            panic!("it listens")
-        };
-        let proxy = Proxy::start(*address, Duration::ZERO);
-        // Both are queued before the first pair is there.
-        proxy.cut();
-        let clock = still();
-        let side = ClientServer::client(CHANNEL).connect(proxy.address());
-        let host =
-            Host::builder("client").clock(clock.clone()).client_server(side).start().unwrap();
-        let orders = host.channel(CHANNEL).unwrap();
-        let asked = [ask(&orders, "later", Vec::new()), ask(&orders, "later", Vec::new())];
-        // The first one whole, and half of the other.
-        proxy.cut_behind(HEAD + HEAD / 2);
-        proxy.mend();
-        until_in_time("the line is cut", &clock, || host.status().pairs_ended == 1);
-        until("its place is free", || server.status().peers.is_empty());
-        until_in_time("it comes back", &clock, || is_connected(&host, "server"));
-        let ends = asked.map(certainty);
-        assert_eq!(ends, [Certainty::AmbiguousFailure, Certainty::SafeToRetryFailure], "each");
-        gate.add_permits(1);
-    });
+    let (ledger, gate) = (Ledger::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let side = ClientServer::server(channel(&ledger, &gate), "127.0.0.1:0".parse().unwrap());
+    let server = Host::builder("server").clock(still()).client_server(side).start().unwrap();
+    let Some(zhost::SocketAddress::Tcp(address)) = server.listen_address(CHANNEL) else {
+        panic!("it listens")
+    };
+    let proxy = Proxy::start(*address, Duration::ZERO);
+    // Both are queued before the first pair is there.
+    proxy.cut();
+    let clock = still();
+    let side = ClientServer::client(CHANNEL).connect(proxy.address());
+    let host = Host::builder("client").clock(clock.clone()).client_server(side).start().unwrap();
+    let orders = host.channel(CHANNEL).unwrap();
+    let asked = [ask(&orders, "later", Vec::new()), ask(&orders, "later", Vec::new())];
+    // The first one whole, and half of the other.
+    proxy.cut_behind(HEAD + HEAD / 2);
+    proxy.mend();
+    until_in_time("the line is cut", &clock, || host.status().pairs_ended == 1);
+    until("its place is free", || server.status().peers.is_empty());
+    until_in_time("it comes back", &clock, || is_connected(&host, "server"));
+    let ends = asked.map(certainty);
+    assert_eq!(ends, [Certainty::AmbiguousFailure, Certainty::SafeToRetryFailure], "each");
+    gate.add_permits(1);
 }

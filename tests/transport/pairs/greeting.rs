@@ -6,7 +6,7 @@ use core::time::Duration;
 use zcore::wire::{HELLO_BYTES, Hello, Kind, Label, Lane, Refusal, Role, TopologyKind};
 
 use crate::raw::{Connection, RawPair, fresh_pair, hello, record};
-use crate::world::{Bystander, Server, pause, run};
+use crate::world::{Bystander, Server, pause};
 
 /// What a host says to a hello.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,27 +63,25 @@ fn bad_hellos() -> Vec<(&'static str, Vec<u8>, Answer)> {
 
 #[test]
 fn each_bad_hello_is_answered_or_not_and_closed_and_counted() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let bystander = Bystander::start(&server);
-        for (index, (what, bytes, answer)) in (1..).zip(bad_hellos()) {
-            let mut connection = Connection::open(&server.host);
-            connection.say(&bytes);
-            if let Answer::Refused(refusal) = answer {
-                let heard = connection.read_hello();
-                assert_eq!((heard.role, heard.refusal), (Role::Refuse, Some(refusal)), "{what}");
-                assert_eq!(heard.node, Label::new("server").unwrap(), "{what}: who says so");
-                let echoed = heard.pair.get().to_le_bytes();
-                assert_eq!(echoed, bytes[16..32], "{what}: the pair comes back");
-                assert_eq!(heard.generation.to_le_bytes(), bytes[12..16], "{what}: generation");
-            }
-            assert_eq!(read_rest(&mut connection), 0, "{what}: nothing but that, and the end");
-            server.expect_counts(index, 0);
+    let server = Server::start(|host| host);
+    let bystander = Bystander::start(&server);
+    for (index, (what, bytes, answer)) in (1..).zip(bad_hellos()) {
+        let mut connection = Connection::open(&server.host);
+        connection.say(&bytes);
+        if let Answer::Refused(refusal) = answer {
+            let heard = connection.read_hello();
+            assert_eq!((heard.role, heard.refusal), (Role::Refuse, Some(refusal)), "{what}");
+            assert_eq!(heard.node, Label::new("server").unwrap(), "{what}: who says so");
+            let echoed = heard.pair.get().to_le_bytes();
+            assert_eq!(echoed, bytes[16..32], "{what}: the pair comes back");
+            assert_eq!(heard.generation.to_le_bytes(), bytes[12..16], "{what}: generation");
         }
-        let peers = server.host.status().peers.len();
-        assert_eq!(peers, 1, "none of them became a peer");
-        bystander.expect_undisturbed();
-    });
+        assert_eq!(read_rest(&mut connection), 0, "{what}: nothing but that, and the end");
+        server.expect_counts(index, 0);
+    }
+    let peers = server.host.status().peers.len();
+    assert_eq!(peers, 1, "none of them became a peer");
+    bystander.expect_undisturbed();
 }
 
 fn read_rest(connection: &mut Connection) -> usize {
@@ -95,100 +93,90 @@ fn read_rest(connection: &mut Connection) -> usize {
 
 #[test]
 fn a_connection_that_ends_in_the_middle_of_its_hello_leaves_at_once() {
-    run(&[], || {
-        // Time stands still: the timeout of a greeting does not help here.
-        let server = Server::start(|host| host);
-        for (index, length) in (1..).zip([0, 1, 3, 100, HELLO_BYTES - 1]) {
-            let mut connection = Connection::open(&server.host);
-            connection.say(&dial().encode()[..length]);
-            drop(connection);
-            server.expect_counts(index, 0);
-        }
-    });
+    // Time stands still: the timeout of a greeting does not help here.
+    let server = Server::start(|host| host);
+    for (index, length) in (1..).zip([0, 1, 3, 100, HELLO_BYTES - 1]) {
+        let mut connection = Connection::open(&server.host);
+        connection.say(&dial().encode()[..length]);
+        drop(connection);
+        server.expect_counts(index, 0);
+    }
 }
 
 #[test]
 fn a_hello_that_comes_byte_by_byte_is_taken() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let first = dial();
-        let mut application = Connection::open(&server.host);
-        for byte in first.encode() {
-            application.say(&[byte]);
-            pause(Duration::from_micros(100));
-        }
-        let heard = application.read_hello();
-        assert_eq!(heard.role, Role::Accept, "{heard:?}");
-        let mut completion = Connection::open(&server.host);
-        completion.lane = Lane::Completion;
-        for byte in (Hello { lane: Lane::Completion, ..first }).encode() {
-            completion.say(&[byte]);
-            pause(Duration::from_micros(100));
-        }
-        assert_eq!(completion.read_hello().role, Role::Accept, "the other lane");
-        RawPair { application, completion, heard }.expect_alive(1);
-    });
+    let server = Server::start(|host| host);
+    let first = dial();
+    let mut application = Connection::open(&server.host);
+    for byte in first.encode() {
+        application.say(&[byte]);
+        pause(Duration::from_micros(100));
+    }
+    let heard = application.read_hello();
+    assert_eq!(heard.role, Role::Accept, "{heard:?}");
+    let mut completion = Connection::open(&server.host);
+    completion.lane = Lane::Completion;
+    for byte in (Hello { lane: Lane::Completion, ..first }).encode() {
+        completion.say(&[byte]);
+        pause(Duration::from_micros(100));
+    }
+    assert_eq!(completion.read_hello().role, Role::Accept, "the other lane");
+    RawPair { application, completion, heard }.expect_alive(1);
 }
 
 #[test]
 fn a_third_connection_of_a_pair_is_refused_and_the_pair_lives() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let first = dial();
-        let mut pair = RawPair::dial_as(&server.host, &first);
-        for (rejected, lane) in (1..).zip([Lane::Application, Lane::Completion]) {
-            let mut third = Connection::open(&server.host);
-            third.greet(&Hello { lane, ..first });
-            let heard = third.read_hello();
-            assert_eq!(heard.refusal, Some(Refusal::DuplicatePair), "{lane}");
-            third.expect_end();
-            server.expect_counts(rejected, 0);
-            pair.expect_alive(rejected);
-        }
-    });
+    let server = Server::start(|host| host);
+    let first = dial();
+    let mut pair = RawPair::dial_as(&server.host, &first);
+    for (rejected, lane) in (1..).zip([Lane::Application, Lane::Completion]) {
+        let mut third = Connection::open(&server.host);
+        third.greet(&Hello { lane, ..first });
+        let heard = third.read_hello();
+        assert_eq!(heard.refusal, Some(Refusal::DuplicatePair), "{lane}");
+        third.expect_end();
+        server.expect_counts(rejected, 0);
+        pair.expect_alive(rejected);
+    }
 }
 
 #[test]
 fn the_second_half_must_know_the_pair_that_it_joins() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let first = dial();
-        let mut application = Connection::open(&server.host);
-        application.greet(&first);
-        let heard = application.read_hello();
-        let mut thief = Connection::open(&server.host);
-        thief.greet(&Hello { lane: Lane::Completion, pair: fresh_pair(), ..first });
-        assert_eq!(thief.read_hello().refusal, Some(Refusal::UnknownPair), "a guessed pair id");
-        thief.expect_end();
-        let mut completion = Connection::open(&server.host);
-        completion.greet(&Hello { lane: Lane::Completion, ..first });
-        assert_eq!(completion.read_hello().role, Role::Accept, "the right one still fits");
-        let mut pair = RawPair { application, completion, heard };
-        pair.expect_alive(1);
-        server.expect_counts(1, 0);
-    });
+    let server = Server::start(|host| host);
+    let first = dial();
+    let mut application = Connection::open(&server.host);
+    application.greet(&first);
+    let heard = application.read_hello();
+    let mut thief = Connection::open(&server.host);
+    thief.greet(&Hello { lane: Lane::Completion, pair: fresh_pair(), ..first });
+    assert_eq!(thief.read_hello().refusal, Some(Refusal::UnknownPair), "a guessed pair id");
+    thief.expect_end();
+    let mut completion = Connection::open(&server.host);
+    completion.greet(&Hello { lane: Lane::Completion, ..first });
+    assert_eq!(completion.read_hello().role, Role::Accept, "the right one still fits");
+    let mut pair = RawPair { application, completion, heard };
+    pair.expect_alive(1);
+    server.expect_counts(1, 0);
 }
 
 #[test]
 fn records_that_come_before_the_pair_is_up_are_kept() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let first = dial();
-        let mut application = Connection::open(&server.host);
-        let mut early = first.encode().to_vec();
-        for number in 0..100_u32 {
-            early.extend(record(Kind::Send, 0, "placed", &number.to_le_bytes()));
-        }
-        application.say(&early);
-        let heard = application.read_hello();
-        for number in 100..200_u32 {
-            application.say(&record(Kind::Send, 0, "placed", &number.to_le_bytes()));
-        }
-        assert_eq!(server.ledger.len(), 0, "nothing is handled before both lanes are up");
-        let mut completion = Connection::open(&server.host);
-        completion.greet(&Hello { lane: Lane::Completion, ..first });
-        assert_eq!(completion.read_hello().role, Role::Accept, "the other lane");
-        RawPair { application, completion, heard }.expect_alive(1);
-        assert_eq!(server.ledger.numbers(), (0..200).collect::<Vec<_>>(), "all, in order");
-    });
+    let server = Server::start(|host| host);
+    let first = dial();
+    let mut application = Connection::open(&server.host);
+    let mut early = first.encode().to_vec();
+    for number in 0..100_u32 {
+        early.extend(record(Kind::Send, 0, "placed", &number.to_le_bytes()));
+    }
+    application.say(&early);
+    let heard = application.read_hello();
+    for number in 100..200_u32 {
+        application.say(&record(Kind::Send, 0, "placed", &number.to_le_bytes()));
+    }
+    assert_eq!(server.ledger.len(), 0, "nothing is handled before both lanes are up");
+    let mut completion = Connection::open(&server.host);
+    completion.greet(&Hello { lane: Lane::Completion, ..first });
+    assert_eq!(completion.read_hello().role, Role::Accept, "the other lane");
+    RawPair { application, completion, heard }.expect_alive(1);
+    assert_eq!(server.ledger.numbers(), (0..200).collect::<Vec<_>>(), "all, in order");
 }

@@ -18,3 +18,10 @@ mod replies;
 mod shards;
 mod unix;
 mod world;
+
+#[test]
+fn where_io_uring_is_forbidden_all_of_this_holds_over_epoll() {
+    ztests::forbidden::assert_the_others_pass_over_epoll(
+        "where_io_uring_is_forbidden_all_of_this_holds_over_epoll",
+    );
+}

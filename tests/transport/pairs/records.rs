@@ -7,7 +7,7 @@ use zcore::wire::{Head, Kind, Lane, RouteHash};
 use zhost::ErrorKind;
 
 use crate::raw::{RawPair, record};
-use crate::world::{Bystander, Server, run, spawn, still, until};
+use crate::world::{Bystander, Server, spawn, still, until};
 
 fn with_length(length: u32) -> Vec<u8> {
     let mut bytes = record(Kind::Send, 0, "placed", b"four");
@@ -57,101 +57,91 @@ fn bad_records() -> Vec<(&'static str, Lane, Vec<u8>)> {
 
 #[test]
 fn each_bad_record_ends_its_pair_and_is_counted() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let bystander = Bystander::start(&server);
-        for (ended, (what, lane, bytes)) in (1..).zip(bad_records()) {
-            let mut pair = RawPair::dial(&server.host, &format!("raw-{ended}"));
-            pair.application.say(&record(Kind::Send, 0, "placed", &[7, 0, 0, 0]));
-            until(what, || server.ledger.len() as u64 == ended);
-            match lane {
-                Lane::Application => pair.application.say(&bytes),
-                Lane::Completion => pair.completion.say(&bytes),
-            }
-            pair.expect_end();
-            server.expect_counts(0, ended);
+    let server = Server::start(|host| host);
+    let bystander = Bystander::start(&server);
+    for (ended, (what, lane, bytes)) in (1..).zip(bad_records()) {
+        let mut pair = RawPair::dial(&server.host, &format!("raw-{ended}"));
+        pair.application.say(&record(Kind::Send, 0, "placed", &[7, 0, 0, 0]));
+        until(what, || server.ledger.len() as u64 == ended);
+        match lane {
+            Lane::Application => pair.application.say(&bytes),
+            Lane::Completion => pair.completion.say(&bytes),
         }
-        server.expect_empty();
-        bystander.expect_undisturbed();
-    });
+        pair.expect_end();
+        server.expect_counts(0, ended);
+    }
+    server.expect_empty();
+    bystander.expect_undisturbed();
 }
 
 #[test]
 fn what_came_before_a_bad_record_is_still_handled() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let mut pair = RawPair::dial(&server.host, "raw");
-        let mut bytes = Vec::new();
-        for number in 0..100_u32 {
-            bytes.extend(record(Kind::Send, 0, "placed", &number.to_le_bytes()));
-        }
-        bytes.extend(with_byte(4, 99));
-        bytes.extend(record(Kind::Send, 0, "placed", &100_u32.to_le_bytes()));
-        pair.application.say(&bytes);
-        pair.expect_end();
-        until("those before it", || server.ledger.len() == 100);
-        server.expect_empty();
-        assert_eq!(server.ledger.numbers(), (0..100).collect::<Vec<_>>(), "and none behind it");
-    });
+    let server = Server::start(|host| host);
+    let mut pair = RawPair::dial(&server.host, "raw");
+    let mut bytes = Vec::new();
+    for number in 0..100_u32 {
+        bytes.extend(record(Kind::Send, 0, "placed", &number.to_le_bytes()));
+    }
+    bytes.extend(with_byte(4, 99));
+    bytes.extend(record(Kind::Send, 0, "placed", &100_u32.to_le_bytes()));
+    pair.application.say(&bytes);
+    pair.expect_end();
+    until("those before it", || server.ledger.len() == 100);
+    server.expect_empty();
+    assert_eq!(server.ledger.numbers(), (0..100).collect::<Vec<_>>(), "and none behind it");
 }
 
 #[test]
 fn half_a_record_is_given_back_when_its_connection_ends() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        for (ended, cut) in (1..).zip([1, 31, 32, 40]) {
-            let mut pair = RawPair::dial(&server.host, "raw");
-            pair.application.say(&record(Kind::Send, 0, "placed", &[0; 1_000])[..cut]);
-            drop(pair);
-            server.expect_counts(0, ended);
-            server.expect_empty();
-        }
-        RawPair::dial(&server.host, "raw").expect_alive(1);
-    });
+    let server = Server::start(|host| host);
+    for (ended, cut) in (1..).zip([1, 31, 32, 40]) {
+        let mut pair = RawPair::dial(&server.host, "raw");
+        pair.application.say(&record(Kind::Send, 0, "placed", &[0; 1_000])[..cut]);
+        drop(pair);
+        server.expect_counts(0, ended);
+        server.expect_empty();
+    }
+    RawPair::dial(&server.host, "raw").expect_alive(1);
 }
 
 #[test]
 fn a_late_reply_is_read_over_and_counted_and_the_pair_lives() {
-    run(&[], || {
-        let clock = still();
-        let server = Server::on_virtual_time(&clock);
-        let mut pair = RawPair::dial(&server.host, "raw");
-        let caller = server.caller("raw");
-        for late in 1..=3 {
-            let call = caller.clone();
-            let asked = spawn(async move {
-                call.request("any", Bytes::new()).timeout(Duration::from_secs(1)).await
-            });
-            let (head, _) = pair.application.expect(Kind::Request);
-            clock.advance(Duration::from_secs(1));
-            let end = asked.join().unwrap().unwrap_err();
-            assert_eq!(end.kind(), ErrorKind::DeadlineExceeded, "its time is over");
-            pair.completion.say(&record(Kind::Reply, head.id, "", &vec![9; 100_000]));
-            until("it is counted", || server.host.status().late_replies == late);
+    let clock = still();
+    let server = Server::on_virtual_time(&clock);
+    let mut pair = RawPair::dial(&server.host, "raw");
+    let caller = server.caller("raw");
+    for late in 1..=3 {
+        let call = caller.clone();
+        let asked = spawn(async move {
+            call.request("any", Bytes::new()).timeout(Duration::from_secs(1)).await
+        });
+        let (head, _) = pair.application.expect(Kind::Request);
+        clock.advance(Duration::from_secs(1));
+        let end = asked.join().unwrap().unwrap_err();
+        assert_eq!(end.kind(), ErrorKind::DeadlineExceeded, "its time is over");
+        pair.completion.say(&record(Kind::Reply, head.id, "", &vec![9; 100_000]));
+        until("it is counted", || server.host.status().late_replies == late);
 
-            let call = caller.clone();
-            let asked = spawn(async move { call.request("any", Bytes::new()).await.unwrap() });
-            let (head, _) = pair.application.expect(Kind::Request);
-            pair.completion.say(&record(Kind::Reply, head.id, "", b"in time"));
-            assert_eq!(asked.join().unwrap().payload(), b"in time".as_slice(), "the next one");
-        }
-        server.expect_counts(0, 0);
-    });
+        let call = caller.clone();
+        let asked = spawn(async move { call.request("any", Bytes::new()).await.unwrap() });
+        let (head, _) = pair.application.expect(Kind::Request);
+        pair.completion.say(&record(Kind::Reply, head.id, "", b"in time"));
+        assert_eq!(asked.join().unwrap().payload(), b"in time".as_slice(), "the next one");
+    }
+    server.expect_counts(0, 0);
 }
 
 #[test]
 fn a_second_reply_to_one_request_is_read_over() {
-    run(&[], || {
-        let server = Server::start(|host| host);
-        let mut pair = RawPair::dial(&server.host, "raw");
-        let caller = server.caller("raw");
-        let asked = spawn(async move { caller.request("any", Bytes::new()).await.unwrap() });
-        let (head, _) = pair.application.expect(Kind::Request);
-        let replies = [b"one", b"two"].map(|text| record(Kind::Reply, head.id, "", text));
-        pair.completion.say(&replies.concat());
-        assert_eq!(asked.join().unwrap().payload(), b"one".as_slice(), "the first");
-        until("the other is counted", || server.host.status().late_replies == 1);
-        pair.expect_alive(1);
-        server.expect_counts(0, 0);
-    });
+    let server = Server::start(|host| host);
+    let mut pair = RawPair::dial(&server.host, "raw");
+    let caller = server.caller("raw");
+    let asked = spawn(async move { caller.request("any", Bytes::new()).await.unwrap() });
+    let (head, _) = pair.application.expect(Kind::Request);
+    let replies = [b"one", b"two"].map(|text| record(Kind::Reply, head.id, "", text));
+    pair.completion.say(&replies.concat());
+    assert_eq!(asked.join().unwrap().payload(), b"one".as_slice(), "the first");
+    until("the other is counted", || server.host.status().late_replies == 1);
+    pair.expect_alive(1);
+    server.expect_counts(0, 0);
 }

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use zhost::{Host, MeshPeer, PeerState, PeerStatus, RouteMesh};
 
 use crate::world::{
-    CHANNEL, Ledger, MESH, Server, block, channel, peer, run, still, until, until_connected,
+    CHANNEL, Ledger, MESH, Server, block, channel, peer, still, until, until_connected,
 };
 
 const SHARDS: u32 = 4;
@@ -39,82 +39,73 @@ fn loads(host: &Host) -> Vec<usize> {
 
 #[test]
 fn accepted_peers_go_to_the_shard_that_has_the_fewest() {
-    run(&[], || {
-        let server = Server::start(|host| host.shards(SHARDS));
-        let clients: Vec<_> = (0..12).map(|number| connected(&server, number)).collect();
-        assert_eq!(loads(&server.host), [3; 4], "three each");
-        for client in &clients {
-            echo(client, b"well?");
-        }
-        let status = server.host.status();
-        assert!(status.shards.iter().all(|shard| shard.turns > 0), "all of them run");
-        assert_eq!(status.rejected_connections, 0, "no connection was lost on its way");
-        server.expect_empty();
-    });
+    let server = Server::start(|host| host.shards(SHARDS));
+    let clients: Vec<_> = (0..12).map(|number| connected(&server, number)).collect();
+    assert_eq!(loads(&server.host), [3; 4], "three each");
+    for client in &clients {
+        echo(client, b"well?");
+    }
+    let status = server.host.status();
+    assert!(status.shards.iter().all(|shard| shard.turns > 0), "all of them run");
+    assert_eq!(status.rejected_connections, 0, "no connection was lost on its way");
+    server.expect_empty();
 }
 
 #[test]
 fn many_that_come_at_once_are_spread_as_well() {
-    run(&[], || {
-        let server = Server::start(|host| host.shards(SHARDS));
-        let clients: Vec<_> = thread::scope(|scope| {
-            let server = &server;
-            let dials: Vec<_> =
-                (0..16).map(|number| scope.spawn(move || connected(server, number))).collect();
-            dials.into_iter().map(|dial| dial.join().unwrap()).collect()
-        });
-        assert_eq!(loads(&server.host).iter().sum::<usize>(), clients.len(), "all are there");
-        assert_eq!(loads(&server.host), [4; 4], "four each");
-        for client in &clients {
-            echo(client, b"well?");
-        }
+    let server = Server::start(|host| host.shards(SHARDS));
+    let clients: Vec<_> = thread::scope(|scope| {
+        let server = &server;
+        let dials: Vec<_> =
+            (0..16).map(|number| scope.spawn(move || connected(server, number))).collect();
+        dials.into_iter().map(|dial| dial.join().unwrap()).collect()
     });
+    assert_eq!(loads(&server.host).iter().sum::<usize>(), clients.len(), "all are there");
+    assert_eq!(loads(&server.host), [4; 4], "four each");
+    for client in &clients {
+        echo(client, b"well?");
+    }
 }
 
 #[test]
 fn a_peer_that_comes_back_finds_its_shard() {
-    run(&[], || {
-        let server = Server::start(|host| host.shards(SHARDS));
-        let stay: Vec<_> = (0..6).map(|number| connected(&server, number)).collect();
-        let before: Vec<_> =
-            (0..6).map(|n| peer(&server.host, &format!("client-{n}")).shard).collect();
-        drop(stay);
-        until("all have left", || loads(&server.host) == [0; 4]);
-        // In another order, so that the fewest are elsewhere.
-        for number in [5, 3, 1, 0, 2, 4] {
-            let back = connected(&server, number);
-            echo(&back, b"again");
-            assert_eq!(
-                peer(&server.host, &format!("client-{number}")).shard,
-                before[number],
-                "its queued messages and its waiting calls are on that one"
-            );
-        }
-    });
+    let server = Server::start(|host| host.shards(SHARDS));
+    let stay: Vec<_> = (0..6).map(|number| connected(&server, number)).collect();
+    let before: Vec<_> = (0..6).map(|n| peer(&server.host, &format!("client-{n}")).shard).collect();
+    drop(stay);
+    until("all have left", || loads(&server.host) == [0; 4]);
+    // In another order, so that the fewest are elsewhere.
+    for number in [5, 3, 1, 0, 2, 4] {
+        let back = connected(&server, number);
+        echo(&back, b"again");
+        assert_eq!(
+            peer(&server.host, &format!("client-{number}")).shard,
+            before[number],
+            "its queued messages and its waiting calls are on that one"
+        );
+    }
 }
 
 #[test]
 fn peers_that_are_dialed_are_spread_as_well() {
-    run(&[], || {
-        let names = ["north", "east", "south", "west"];
-        let servers = names.map(|name| {
-            let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
-            let address = "127.0.0.1:0".parse().unwrap();
-            let mesh = RouteMesh::new(MESH).listen(address).channel(channel(&ledger, &gate));
-            Host::builder(name).clock(still()).mesh(mesh).start().unwrap()
-        });
-        let mesh = names.iter().zip(&servers).fold(RouteMesh::new(MESH), |mesh, (name, server)| {
-            let address = server.listen_address(MESH).unwrap().clone();
-            mesh.peer(MeshPeer::new(*name, address).serves(CHANNEL))
-        });
-        let host = Host::builder("dialer").clock(still()).shards(SHARDS).mesh(mesh);
-        let host = host.start().unwrap();
-        for name in names {
-            until_connected(&host, name);
-            let caller = host.node(MESH, name, CHANNEL).unwrap();
-            let reply = block(caller.request("echo", Bytes::from_static(b"well?"))).unwrap();
-            assert_eq!(reply.payload(), b"well?".as_slice(), "{name}");
-        }
-        assert_eq!(loads(&host), [1; 4], "one each");
+    let names = ["north", "east", "south", "west"];
+    let servers = names.map(|name| {
+        let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
+        let address = "127.0.0.1:0".parse().unwrap();
+        let mesh = RouteMesh::new(MESH).listen(address).channel(channel(&ledger, &gate));
+        Host::builder(name).clock(still()).mesh(mesh).start().unwrap()
     });
+    let mesh = names.iter().zip(&servers).fold(RouteMesh::new(MESH), |mesh, (name, server)| {
+        let address = server.listen_address(MESH).unwrap().clone();
+        mesh.peer(MeshPeer::new(*name, address).serves(CHANNEL))
+    });
+    let host = Host::builder("dialer").clock(still()).shards(SHARDS).mesh(mesh);
+    let host = host.start().unwrap();
+    for name in names {
+        until_connected(&host, name);
+        let caller = host.node(MESH, name, CHANNEL).unwrap();
+        let reply = block(caller.request("echo", Bytes::from_static(b"well?"))).unwrap();
+        assert_eq!(reply.payload(), b"well?".as_slice(), "{name}");
+    }
+    assert_eq!(loads(&host), [1; 4], "one each");
 }

@@ -20,14 +20,6 @@ pub(crate) const MESH: &str = "shop";
 
 pub(crate) const CHANNEL: &str = "orders";
 
-/// Runs a test, unless this machine has no `io_uring`.
-pub(crate) fn run(ids: &[&str], test: impl FnOnce()) {
-    match ztransport::probe::probe() {
-        Ok(_) => test(),
-        Err(unavailable) => ztests::skip(ids, &unavailable.to_string()),
-    }
-}
-
 /// Longer than any working machine needs, one that stops its threads for seconds included.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 

@@ -6,27 +6,14 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::set_thread_res_uid;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use ztests::alone::is_alone;
+use ztests::forbidden::forbid_io_uring;
 use ztransport::probe::{Machine, Unavailable, probe};
 use ztransport::uring::limits::BUFFERS_MAX;
 use ztransport::uring::{Uring, UringOptions};
 
 use super::DEFAULT;
 use crate::stand::{Stand, UringStand};
-
-/// The filter belongs to the calling thread.
-fn forbid_io_uring(answer: Errno) {
-    let rules = [(IO_URING_SETUP, Vec::new())].into_iter().collect();
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(answer.raw_os_error().unsigned_abs()),
-        std::env::consts::ARCH.try_into().unwrap(),
-    );
-    let program: BpfProgram = filter.unwrap().try_into().unwrap();
-    seccompiler::apply_filter(&program).unwrap();
-}
 
 #[test]
 fn seccomp_that_forbids_rings_is_named_with_its_remedy() {
@@ -89,9 +76,6 @@ fn memlock_of_64_kib_is_enough_for_a_driver_and_too_little_for_the_largest_buffe
 /// Between two looks at something that the kernel does in its own time, and how many there may be.
 const LOOK: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 3_000;
-
-/// The same on every architecture that has it.
-const IO_URING_SETUP: i64 = 425;
 
 /// Runs nothing else, so that nothing else counts against its limit.
 const NOBODY: u32 = 65_534;
