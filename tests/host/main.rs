@@ -4,6 +4,7 @@
 mod answers;
 mod calls;
 mod client_server;
+mod costs;
 mod deadlock;
 mod dispatch;
 mod jam;

@@ -291,15 +291,19 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
 
     /// Waits until there is something to do: spinning while that pays, then asleep in the kernel.
     fn sleep(&mut self) -> io::Result<()> {
-        let begin = MonotonicClock.now();
-        if D::SEES_KERNEL
-            && let Some(until) = self.spinner.until(begin)
-        {
+        if D::SEES_KERNEL {
+            // Most operations complete at once: neither a spin nor a sleep shall end for them.
             self.driver.flush()?;
-            let how = self.spin(until);
-            self.spinner.spun(how, begin, MonotonicClock.now());
-            if how == SpinEnd::Came {
+            if self.driver.is_ready() {
                 return Ok(());
+            }
+            let begin = MonotonicClock.now();
+            if let Some(until) = self.spinner.until(begin) {
+                let how = self.spin(until);
+                self.spinner.spun(how, begin, MonotonicClock.now());
+                if how == SpinEnd::Came {
+                    return Ok(());
+                }
             }
         }
         let Some(nap) = self.lie_down() else { return Ok(()) };

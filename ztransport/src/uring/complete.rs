@@ -194,9 +194,7 @@ impl Uring {
         completion: &Completion,
         report: &mut impl FnMut(Event<'_>),
     ) -> io::Result<()> {
-        let system_calls = self.ring.system_calls();
         let Some(entry) = self.table.get(socket) else { return Ok(()) };
-        entry.sends.completed(system_calls);
         let outcome = completion.outcome().map(|bytes| bytes as usize);
         let again = outcome.is_err_and(|errno| meaning(errno) == Meaning::Again);
         if again && !entry.is_closing() {

@@ -1,7 +1,5 @@
 //! Every bound of the driver, each with its derivation.
 
-use core::time::Duration;
-
 pub use crate::limits::{SOCKETS_DEFAULT, SOCKETS_MAX};
 
 /// Bytes of a provided buffer. Measured: 4 KiB doubles the receiver's cost at large messages,
@@ -48,10 +46,6 @@ pub(super) const DROP_WAITS_MAX: u32 = 100;
 
 /// Milliseconds of one such wait.
 pub(super) const DROP_WAIT_MS: u64 = 10;
-
-/// How long a completion that was expected at once may keep others waiting, and be kept waiting
-/// itself. Chosen arbitrarily; a few wake-ups long.
-pub(super) const FOLD_MAX: Duration = Duration::from_micros(100);
 
 /// Entries of the completion queue: twice what can complete at once, since an overflow ends
 /// multishot operations, and no fewer than the kernel wants for `submissions`. A provided buffer is

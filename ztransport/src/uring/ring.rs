@@ -15,7 +15,7 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 
 use super::buffers::BufferRing;
-use super::limits::{FOLD_MAX, SUBMIT_ATTEMPTS_MAX};
+use super::limits::SUBMIT_ATTEMPTS_MAX;
 use super::token::{Kind, Token};
 
 /// One ring and the completions that were copied out of it.
@@ -31,8 +31,6 @@ pub(super) struct Ring {
     /// Uses of the waker since the last park returned.
     wakes: u32,
     system_calls: u64,
-    /// Operations since the last call that are expected to complete within the next one.
-    inline: usize,
     /// The kernel accepts calls of one thread only (`IORING_SETUP_SINGLE_ISSUER`).
     not_send: PhantomData<*const ()>,
 }
@@ -79,7 +77,6 @@ impl Ring {
             waker_armed: false,
             wakes: 0,
             system_calls: 0,
-            inline: 0,
             not_send: PhantomData,
         })
     }
@@ -165,22 +162,8 @@ impl Ring {
         if self.io.submission().is_empty() { Ok(()) } else { self.submit() }
     }
 
-    /// Notes that an operation was queued which is expected to complete as it is handed over. The
-    /// next [`Ring::wait`] does not end for its completion alone.
-    pub(super) const fn expect_inline(&mut self) {
-        self.inline = self.inline.saturating_add(1);
-    }
-
-    /// Hands queued operations over and sleeps until a completion arrives that was not expected to
-    /// come at once, or `longest` has passed. One that was expected and does not come ends the sleep
-    /// early, with nothing.
+    /// Hands queued operations over and sleeps until a completion arrives, or `longest` has passed.
     pub(super) fn wait(&mut self, longest: Option<Duration>) -> io::Result<()> {
-        let wanted = 1 + core::mem::take(&mut self.inline);
-        let longest = if wanted > 1 {
-            Some(longest.map_or(FOLD_MAX, |longest| longest.min(FOLD_MAX)))
-        } else {
-            longest
-        };
         let timespec = longest.map(Timespec::from);
         let args = SubmitArgs::new();
         let args = match &timespec {
@@ -194,7 +177,7 @@ impl Ring {
             EnterFlags::empty()
         };
         self.system_calls += 1;
-        let entered = self.io.submitter().submit_with_args_and_flags(wanted, &args, flags);
+        let entered = self.io.submitter().submit_with_args_and_flags(1, &args, flags);
         self.settle(entered)
     }
 
@@ -243,7 +226,6 @@ impl Ring {
 
     fn submit(&mut self) -> io::Result<()> {
         self.system_calls += 1;
-        self.inline = 0;
         let entered = self.io.submit();
         self.settle(entered)
     }

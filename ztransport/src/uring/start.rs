@@ -136,21 +136,14 @@ impl Uring {
 
     /// Submits what the socket's entry holds to be sent.
     pub(super) fn submit_send(&mut self, socket: SocketId) -> io::Result<()> {
-        let system_calls = self.ring.system_calls();
         let Some(entry) = self.table.get(socket) else { return Ok(()) };
-        entry.sends.queued(system_calls);
-        let may_fold = entry.sends.are_inline;
         let Some(memory) = &entry.send else { return Ok(()) };
         // Without MSG_WAITALL: what has left is reported at once, so that room is given back.
         let send = opcode::SendMsg::new(entry.fd(), memory.header().cast())
             .flags(SendFlags::NOSIGNAL.bits());
         // SAFETY: Header, list and segments belong to the boxed memory in the socket's entry,
         // which keeps them untouched until `sent` has the final completion.
-        unsafe { self.submit(socket, Kind::Send, send.build()) }?;
-        if may_fold {
-            self.ring.expect_inline();
-        }
-        Ok(())
+        unsafe { self.submit(socket, Kind::Send, send.build()) }
     }
 
     /// A system call of its own: `io_uring` would hand a shutdown to a worker thread, which costs

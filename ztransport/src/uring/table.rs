@@ -32,29 +32,9 @@ pub(super) struct Entry {
     pub(super) send: Option<Box<SendMemory>>,
     /// In the kernel's hands while a connect is in flight.
     pub(super) connect: Option<Box<SocketAddrAny>>,
-    pub(super) sends: Sends,
     pub(super) ending: Ending,
     /// What the kernel may hold for each connection that a listener accepts.
     pub(super) accepts_with: SocketBuffers,
-}
-
-/// Whether sends of a socket complete in the system call that hands them over.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sends {
-    /// System calls before the last one was queued.
-    queued_after: u64,
-    /// The last one did.
-    pub(super) are_inline: bool,
-}
-
-impl Sends {
-    pub(super) const fn queued(&mut self, system_calls: u64) {
-        self.queued_after = system_calls;
-    }
-
-    pub(super) const fn completed(&mut self, system_calls: u64) {
-        self.are_inline = system_calls.saturating_sub(self.queued_after) <= 1;
-    }
 }
 
 /// Where the receiving side of a socket stands.
@@ -132,7 +112,6 @@ impl Table {
             receive: Receive::Idle,
             send: None,
             connect: None,
-            sends: Sends::default(),
             ending: Ending::None,
             accepts_with: SocketBuffers::default(),
         };
