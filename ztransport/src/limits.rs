@@ -76,9 +76,9 @@ pub const LINGER_MAX: Duration = Duration::from_secs(1);
 /// 19 us; longer ones gain nothing more.
 pub const SPIN_WINDOW: Duration = Duration::from_micros(20);
 
-/// A sleep up to this long would have been worth spinning for: the window, and what falling asleep
-/// and waking up on another processor take themselves.
-pub const SPIN_REARM: Duration = Duration::from_micros(60);
+/// A sleep up to this long may have been worth spinning for: the window, and the wake-ups of both
+/// sides. Measured: a halted processor of a virtual machine takes about 50 us to wake up.
+pub const SPIN_REARM: Duration = Duration::from_micros(150);
 
 /// How long a shard does not spin after something else has taken its processor: a few time slices
 /// of the scheduler.
