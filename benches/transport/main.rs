@@ -23,8 +23,9 @@ use zhost::{DriverKind, Host};
 
 use load::System;
 
-/// How long a phase may take. Each takes about a second; only one that has stalled takes this long.
-const PHASE_MAX: Duration = Duration::from_mins(1);
+/// How long a phase may take. Each takes some seconds, and a few times that under `strace`; only one
+/// that has stalled takes this long.
+const PHASE_MAX: Duration = Duration::from_mins(2);
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,7 +3,6 @@
 //! Two runs differ in nothing but the number of messages, so what start and end cost cancels out;
 //! the hosts' own count is read off the same two runs.
 
-use core::fmt;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -52,16 +51,6 @@ pub(crate) enum Sides {
     },
 }
 
-impl fmt::Display for Sides {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Both => "both sides",
-            Self::Server { clients: 1 } => "server of one client host",
-            Self::Server { .. } => "server of as many client hosts",
-        })
-    }
-}
-
 /// What counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Tool {
@@ -83,6 +72,14 @@ impl Tool {
         match self {
             Self::Perf => "perf stat -e raw_syscalls:sys_enter",
             Self::Strace => "strace -f -c",
+        }
+    }
+
+    /// How many times fewer messages do: a call that `strace` sees takes many times as long.
+    pub(crate) const fn slowness(self) -> u32 {
+        match self {
+            Self::Perf => 1,
+            Self::Strace => 5,
         }
     }
 

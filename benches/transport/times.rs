@@ -14,7 +14,7 @@ const TABLES: [Table; 2] = [
     Table {
         title: "echo: a round trip, one in flight",
         way: Way::Echo { connections: 1 },
-        columns: [(64, 4_000), (1_024, 4_000), (65_536, 1_000)],
+        columns: [(64, 2_000), (1_024, 2_000), (65_536, 1_000)],
     },
     Table {
         title: "one-way: a message, as fast as they are taken",
@@ -33,19 +33,22 @@ struct Cell {
 }
 
 pub(crate) fn measure(extent: Extent, systems: &[System]) {
+    println!("{} interleaved rounds of each cell; this takes a while", extent.rounds());
     let cells = rounds(extent, systems);
     println!(
-        "medians of {} rounds: time, its ratio to `blocking`, and system calls of both sides by \
-         the hosts' own count",
-        extent.rounds()
+        "medians: time of a message, ratio to `blocking` in the same round, system calls of both \
+         sides by the hosts' own count"
     );
     let mut columns = cells.chunks(systems.len());
     for table in TABLES {
         let columns: Vec<_> = table.columns.iter().map(|_| columns.next().unwrap()).collect();
-        println!("\n{:<46}{:>12}{:>26}{:>26}", table.title, "64 B", "1 KiB", "64 KiB");
+        println!("\n{}", table.title);
+        let sizes = ["64 B", "1 KiB", "64 KiB"]
+            .map(|size| format!("{size:>12}{:>7}{:>9}", "ratio", "calls"));
+        println!("{:<12}{}", "", sizes.concat());
         for (place, system) in systems.iter().enumerate() {
             let cells = columns.iter().map(|column| text(&column[place], &column[0]));
-            println!("{:<36}{}", system.name(), cells.collect::<String>());
+            println!("{:<12}{}", system.name(), cells.collect::<String>().trim_end());
         }
     }
 }
@@ -60,7 +63,7 @@ fn text(cell: &Cell, yardstick: &Cell) -> String {
         [] => String::new(),
         calls => format!("{:.4}", median(calls.to_vec())),
     };
-    format!("{time:>10}{ratio:>7.2}{calls:>9}")
+    format!("{time:>12}{ratio:>7.2}{calls:>9}")
 }
 
 /// For each column of each table, for each system.
