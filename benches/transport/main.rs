@@ -45,6 +45,14 @@ impl Extent {
         }
     }
 
+    /// How often system calls are counted where one count says little; odd, too.
+    const fn counts(self) -> u32 {
+        match self {
+            Self::Test => 1,
+            Self::Quick | Self::Full => 3,
+        }
+    }
+
     /// How many messages a phase has that has `quick` of them in a quick run.
     const fn scaled(self, quick: u32) -> u32 {
         match self {

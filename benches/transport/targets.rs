@@ -45,7 +45,7 @@ const PHASES: [Phase; 4] = [
         name: "round trip, server of 32 clients",
         way: Way::Echo { connections: 32 },
         sides: Sides::Server { clients: 32 },
-        messages: 160_000,
+        messages: 96_000,
         target: Some(0.15),
     },
     // How many requests arrive while the server is in one turn depends here on nothing but how the
@@ -54,7 +54,7 @@ const PHASES: [Phase; 4] = [
         name: "same, 32 connections of 1 client",
         way: Way::Echo { connections: 32 },
         sides: Sides::Server { clients: 1 },
-        messages: 160_000,
+        messages: 96_000,
         target: None,
     },
 ];
@@ -87,7 +87,13 @@ pub(crate) fn measure(extent: Extent, systems: &[System]) -> ExitCode {
                 messages: extent.scaled(phase.messages) / tool.map_or(1, Tool::slowness),
             };
             let sides = phase.sides;
-            let counted = limited(move || outside::count(tool, sides, driver, load));
+            // How many messages a call takes in is a matter of timing there: the median is steady.
+            let varies = driver == DriverKind::Uring && matches!(sides, Sides::Server { .. });
+            let mut counts: Vec<Counted> = (0..if varies { extent.counts() } else { 1 })
+                .map(|_| limited(move || outside::count(tool, sides, driver, load)))
+                .collect();
+            counts.sort_by(|one, other| one.own.total_cmp(&other.own));
+            let counted = counts.swap_remove(counts.len() / 2);
             let row = Row { phase: &phase, driver, is_judged: extent != Extent::Test };
             failed.extend(row.report(&counted));
         }
