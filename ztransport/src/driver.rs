@@ -76,6 +76,10 @@ pub trait Driver {
     /// As [`Driver::poll`].
     fn park(&mut self, longest: Option<Duration>) -> io::Result<()>;
 
+    /// The most bytes of one connection that are still reported once a pause is due: from the event on
+    /// that made it due, if [`Op::PauseReceive`] is pushed before the next poll.
+    fn carry_max(&self) -> u64;
+
     /// A handle that any thread may use.
     fn waker(&self) -> Self::Waker;
 

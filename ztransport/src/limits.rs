@@ -63,6 +63,10 @@ pub const RETURN_MAX: Duration = RECONNECT_DELAY_MAX.saturating_add(GREETING_TIM
 /// default host has peers would be 4 times as much, and this takes less than 256 KiB.
 pub const DEPARTED_MAX: usize = 1_024;
 
+/// What a connection may carry before its pair is up. A dialer's peer may answer and send at once,
+/// so some data is legitimate; a stranger gets no more than this.
+pub(crate) const GREETING_CARRY_MAX: usize = 64 << 10;
+
 /// How long an idle Application lane may be before it is probed (D-16).
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 

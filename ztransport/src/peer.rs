@@ -44,6 +44,8 @@ struct ReceiveGauge {
     mark: HighWaterMark,
     accounted: AtomicU64,
     peak: AtomicU64,
+    carried: AtomicU64,
+    carried_peak: AtomicU64,
 }
 
 /// A receive queue's numbers, as its shard last published them.
@@ -55,6 +57,10 @@ pub struct ReceiveSnapshot {
     pub peak: ByteCount,
     /// The high-water mark in force.
     pub mark: HighWaterMark,
+    /// Bytes that were received behind a record without room, and are not charged yet.
+    pub carried: ByteCount,
+    /// The most bytes that were so at once.
+    pub carried_peak: ByteCount,
 }
 
 /// Where a peer is kept.
@@ -85,6 +91,8 @@ impl Peer {
                 mark: receive,
                 accounted: AtomicU64::new(0),
                 peak: AtomicU64::new(0),
+                carried: AtomicU64::new(0),
+                carried_peak: AtomicU64::new(0),
             },
             generation: AtomicU64::new(0),
             refusal: AtomicU8::new(0),
@@ -147,11 +155,14 @@ impl Peer {
 
     /// What its shard published of its receive queue.
     pub fn receive_queue(&self) -> ReceiveSnapshot {
-        let ReceiveGauge { mark, accounted, peak } = &self.gauge;
+        let ReceiveGauge { mark, accounted, peak, carried, carried_peak } = &self.gauge;
+        let bytes = |number: &AtomicU64| ByteCount::new(number.load(Ordering::Relaxed));
         ReceiveSnapshot {
-            accounted: ByteCount::new(accounted.load(Ordering::Relaxed)),
-            peak: ByteCount::new(peak.load(Ordering::Relaxed)),
+            accounted: bytes(accounted),
+            peak: bytes(peak),
             mark: *mark,
+            carried: bytes(carried),
+            carried_peak: bytes(carried_peak),
         }
     }
 
@@ -204,6 +215,14 @@ impl Peer {
         let account = queue.account();
         self.gauge.accounted.store(account.accounted().get(), Ordering::Relaxed);
         self.gauge.peak.store(account.peak().get(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_carried(&self, carried: u64) {
+        self.gauge.carried.store(carried, Ordering::Relaxed);
+        // Only its shard writes: what it reads here is what it wrote.
+        if carried > self.gauge.carried_peak.load(Ordering::Relaxed) {
+            self.gauge.carried_peak.store(carried, Ordering::Relaxed);
+        }
     }
 }
 

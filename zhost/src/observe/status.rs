@@ -46,7 +46,7 @@ pub struct Status {
 /// One shard.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ShardStatus {
-    /// Its driver, `uring` or `epoll`; empty until it runs.
+    /// Its driver, `uring` or `epoll`; empty until it has one.
     pub driver: &'static str,
     /// Why that one: in words, with the remedy where `io_uring` is missing.
     pub driver_reason: String,
@@ -160,6 +160,10 @@ pub struct PeerStatus {
     pub send_queue: QueueStatus,
     /// Messages and requests from it.
     pub receive_queue: QueueStatus,
+    /// Bytes that came behind a record without room in the receive queue, and are not charged yet.
+    pub carried: ByteCount,
+    /// The most bytes that were so at once.
+    pub carried_peak: ByteCount,
 }
 
 impl Status {
@@ -217,6 +221,8 @@ impl PeerStatus {
                 waiting: 0,
                 waits: 0,
             },
+            carried: receiving.carried,
+            carried_peak: receiving.carried_peak,
         }
     }
 }

@@ -9,6 +9,10 @@ pub const RECEIVE_BUFFER_BYTES: usize = 64 << 10;
 /// The most bytes that one connection receives in one poll (D-23).
 pub const RECEIVED_A_POLL_MAX: usize = 256 << 10;
 
+/// The most that a driver still reports of a connection once a pause is due: what is left of its share
+/// of that poll. Nothing is read between two polls, and the pause holds from when it is pushed.
+pub(super) const CARRY_MAX: u64 = RECEIVED_A_POLL_MAX as u64;
+
 /// The most connections that one listener accepts in one poll. Setting one up takes about a dozen
 /// system calls, so this many are done within a millisecond.
 pub const ACCEPTS_A_POLL_MAX: u32 = 64;

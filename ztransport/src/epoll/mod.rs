@@ -349,6 +349,10 @@ impl Driver for Epoll {
         Ok(())
     }
 
+    fn carry_max(&self) -> u64 {
+        limits::CARRY_MAX
+    }
+
     fn waker(&self) -> EpollWaker {
         self.waker.clone()
     }

@@ -223,6 +223,22 @@ fn whoever_has_had_its_share_goes_on_behind_the_others() {
     assert_eq!(received, [(first, rests[0]), (second, rests[1]), (third, 1)], "and so on");
 }
 
+#[test]
+fn a_due_pause_lets_the_rest_of_one_share_through() {
+    let mut epoll = driver();
+    let (socket, mut peer) = connection(&mut epoll);
+    socket::prepare(&peer.try_clone().unwrap().into(), LARGE).unwrap();
+    let length = fill(&mut peer) as u64;
+    assert!(length > epoll.carry_max(), "{length} bytes fit into one share");
+    receive(&mut epoll, socket);
+    let (received, _) = poll(&mut epoll);
+    epoll.push(Op::PauseReceive { socket }).unwrap();
+    let (behind, said) = poll(&mut epoll);
+    let through = received.iter().map(|(_, bytes)| *bytes as u64).sum::<u64>();
+    assert_eq!((through, behind), (epoll.carry_max(), vec![]), "one share, and nothing behind it");
+    assert!(said[0].contains("Paused"), "{said:?}");
+}
+
 const LARGE: SocketBuffers =
     SocketBuffers { send: zcore::ByteCount::kib(4_096), receive: zcore::ByteCount::kib(4_096) };
 

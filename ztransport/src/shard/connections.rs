@@ -61,10 +61,12 @@ pub(super) struct Connections<I> {
     /// Peers with ready records, the one served longest ago first (D-23).
     pub(super) active: VecDeque<u32>,
     pub(super) permits: Vec<Permit>,
+    /// The most that a connection carries behind a record that found no room.
+    pub(super) carry_max: u64,
 }
 
 impl<I: Ingress> Connections<I> {
-    pub(super) const fn new(ingress: I, plan: ShardPlan, now: Instant) -> Self {
+    pub(super) const fn new(ingress: I, plan: ShardPlan, carry_max: u64, now: Instant) -> Self {
         Self {
             plan,
             ingress,
@@ -77,6 +79,7 @@ impl<I: Ingress> Connections<I> {
             timers: BTreeSet::new(),
             active: VecDeque::new(),
             permits: Vec::new(),
+            carry_max,
         }
     }
 

@@ -202,7 +202,7 @@ impl<D: Driver, I: Ingress> Shard<D, I> {
         bell.connect(Box::new(move || waker.wake()));
         clock.attach(Arc::new(move || for_clock.wake()));
         let now = clock.now();
-        let connections = Connections::new(ingress, plan, now);
+        let connections = Connections::new(ingress, plan, driver.carry_max(), now);
         let mut shard =
             Self { driver, connections, crew, index, bell, clock, control, gauge, spinner };
         for Listener { topology, socket } in listeners {

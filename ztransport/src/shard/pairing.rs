@@ -271,6 +271,7 @@ impl<I: Ingress> Connections<I> {
         let Some((link, remote, _)) = self.joined(socket) else { return };
         let unfinished = link.inbound.take_unfinished();
         if link.lane == Lane::Application {
+            remote.peer.publish_carried(0);
             remote.receive.lane_closed();
             if let Some(head) = unfinished {
                 remote.receive.discard(head.charge());

@@ -9,16 +9,12 @@ use zcore::wire::{Kind, Lane, RouteHash};
 use super::connections::Connections;
 use crate::close::CloseReason;
 use crate::ingress::Ingress;
-use crate::limits::RECORDS_A_TURN;
+use crate::limits::{GREETING_CARRY_MAX, RECORDS_A_TURN};
 use crate::link::{Fed, Receiving, Stage};
 use crate::pair::{ApplicationGate, CompletionGate, Pair, farewell_of};
 use crate::permits::Permit;
 use crate::record::{Incoming, Outgoing};
 use crate::token::SocketId;
-
-/// What a connection may carry before its pair is up. A dialer's peer may answer and send at once,
-/// so some data is legitimate; a stranger gets no more than this.
-const GREETING_CARRY_MAX: usize = 64 << 10;
 
 impl<I: Ingress> Connections<I> {
     /// Bytes arrived.
@@ -208,10 +204,16 @@ impl<I: Ingress> Connections<I> {
     }
 
     fn after_feed(&mut self, socket: SocketId, fed: Result<Fed, zcore::wire::WireError>) {
+        let carry_max = self.carry_max;
         let Some((link, remote, _)) = self.joined(socket) else { return };
         let (peer, is_ended) = (remote.peer.slot(), link.receiving == Receiving::Ended);
+        let carried = link.inbound.carried().len() as u64;
+        // A peer that sends ahead of its pair may have brought some along from another shard.
+        let carried_max = carry_max.saturating_add(GREETING_CARRY_MAX as u64);
+        debug_assert!(carried <= carried_max, "{carried} B are carried, {carried_max} at most");
         if link.lane == Lane::Application {
             remote.peer.publish(&remote.receive);
+            remote.peer.publish_carried(carried);
         }
         match fed {
             Ok(Fed::Drained) if is_ended => self.peer_ended(socket),

@@ -175,6 +175,11 @@ impl Driver for Sim {
         self.flush()
     }
 
+    /// No bound: a script may keep a pause waiting for as long as it likes.
+    fn carry_max(&self) -> u64 {
+        u64::MAX
+    }
+
     fn waker(&self) -> SimWaker {
         SimWaker { woken: Arc::clone(&self.woken) }
     }

@@ -44,6 +44,11 @@ impl BufferRing {
         (self.entries.start().as_ptr().expose_provenance() as u64, self.count)
     }
 
+    /// How many buffers it has.
+    pub(super) const fn count(&self) -> u16 {
+        self.count
+    }
+
     /// The first `length` bytes of a buffer that a completion has named. `None` for a name or a
     /// length that the kernel cannot mean.
     pub(super) fn bytes(&self, id: u16, length: usize) -> Option<&[u8]> {

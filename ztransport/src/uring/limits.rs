@@ -63,6 +63,18 @@ pub(super) const fn completions(submissions: u32, sockets: u32, buffers: u32) ->
     }
 }
 
+/// The most that a driver still reports of a connection once a pause is due, with so many buffers in
+/// its group. Whatever the kernel has put into buffers comes: at the worst all of them in the poll in
+/// which the pause becomes due, and all of them again in the next one, filled when the submission
+/// queue was full and had to be handed over ahead of the pause. That next poll begins with handing
+/// the pause over, and no buffer is offered again between the two.
+///
+/// A kernel without memory for operations takes none (`EAGAIN`): each poll that it keeps a pause
+/// waiting may bring all buffers once more.
+pub(super) const fn carry_max(buffers: u16) -> u64 {
+    2 * buffers as u64 * BUFFER_BYTES as u64
+}
+
 const _: () = {
     assert!(SUBMISSIONS_DEFAULT.is_power_of_two(), "queue sizes are powers of two");
     assert!(SUBMISSIONS_MAX.is_power_of_two(), "queue sizes are powers of two");

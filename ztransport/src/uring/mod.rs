@@ -274,6 +274,11 @@ impl Driver for Uring {
         Ok(())
     }
 
+    fn carry_max(&self) -> u64 {
+        let [application, completion] = &*self.groups;
+        limits::carry_max(application.count().max(completion.count()))
+    }
+
     fn waker(&self) -> UringWaker {
         self.waker.clone()
     }
