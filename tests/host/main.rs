@@ -7,6 +7,7 @@ mod client_server;
 mod costs;
 mod deadlock;
 mod dispatch;
+mod in_flight;
 mod jam;
 mod lifetimes;
 mod options;

@@ -1,6 +1,7 @@
 //! Bytes held against one high-water mark.
 
 use crate::charge::Charge;
+use crate::limits::CONTROL_ALLOWANCE;
 use crate::units::ByteCount;
 
 /// How many accounted bytes a queue may hold.
@@ -19,6 +20,23 @@ impl HighWaterMark {
             Self::Limit(limit) => ByteCount::new(limit.get().div_ceil(2)),
             Self::Unlimited => ByteCount::MAX,
         }
+    }
+
+    /// The most that a queue with this mark ever accounts, if no record is charged more than
+    /// `charge_max`: the mark, or one record above it, and the control records beside that (D-02,
+    /// D-24). [`ByteCount::MAX`] without a limit.
+    ///
+    /// ```
+    /// # use zcore::{ByteCount, HighWaterMark, limits::CONTROL_ALLOWANCE};
+    /// let mark = HighWaterMark::Limit(ByteCount::kib(64));
+    /// let control = CONTROL_ALLOWANCE.get();
+    /// assert_eq!(mark.worst_case(ByteCount::kib(1)).get(), (64 << 10) + control);
+    /// assert_eq!(mark.worst_case(ByteCount::mib(1)).get(), (1 << 20) + control);
+    /// ```
+    pub const fn worst_case(self, charge_max: ByteCount) -> ByteCount {
+        let mark = self.limit();
+        let data = if charge_max.get() > mark.get() { charge_max } else { mark };
+        data.saturating_add(CONTROL_ALLOWANCE)
     }
 
     const fn limit(self) -> ByteCount {

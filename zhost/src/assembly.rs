@@ -127,7 +127,7 @@ where
     T: Send + 'static,
 {
     let Assembled { shared, shards, directory } = assemble(builder)?;
-    let opened = open_driver(&shared.settings)?;
+    let opened = open_driver(&shared, 0)?;
     let output = Arc::new(Mutex::new(None));
     let host = Host { shared: Arc::clone(&shared), threads: None, directory };
     let keep = Arc::clone(&output);

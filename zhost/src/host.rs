@@ -16,7 +16,7 @@ use crate::builder::HostBuilder;
 use crate::engine::Shared;
 use crate::error::{Error, ErrorKind};
 use crate::messaging::{Caller, Target};
-use crate::observe::Status;
+use crate::observe::{Status, WorstCase};
 use crate::threads::Threads;
 
 /// How long a shutdown may take unless it says otherwise (D-19).
@@ -141,6 +141,17 @@ impl Host {
     /// every message.
     pub fn status(&self) -> Status {
         Status::of(&self.shared)
+    }
+
+    /// The most bytes that are in flight to one peer, from the accepted send to the end of the
+    /// handler, if the peer is set up like this host. Opens a socket for a moment, to see what the
+    /// kernel grants.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says when no socket can be opened.
+    pub fn worst_case(&self) -> std::io::Result<WorstCase> {
+        WorstCase::of(&self.shared)
     }
 
     /// Whether every permit is taken. One lock.

@@ -38,7 +38,9 @@ pub use messaging::{
     Caller, FromMessage, Handler, IntoPayload, IntoRequestHandler, IntoSendHandler, Json, Message,
     Mismatch, Payload, Rejection, Reply, RequestCall,
 };
-pub use observe::{HandlerStatus, JobQueueStatus, PeerStatus, QueueStatus, ShardStatus, Status};
+pub use observe::{
+    HandlerStatus, JobQueueStatus, PeerStatus, QueueStatus, ShardStatus, Status, WorstCase,
+};
 pub use options::{ConfigError, ConfigErrors, Dispatch};
 pub use topology::{ChannelServer, ClientServer, MeshPeer, RouteMesh};
 

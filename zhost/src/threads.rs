@@ -62,7 +62,7 @@ impl TokioQueues {
 pub(crate) struct ShardSeat {
     pub(crate) bell: Arc<Doorbell>,
     pub(crate) gauge: Arc<ShardGauge>,
-    /// Which driver it runs on, once it does.
+    /// Which driver it has, once it has one.
     pub(crate) driver: OnceLock<DriverChoice>,
 }
 
@@ -78,6 +78,8 @@ pub(crate) struct DriverChoice {
     pub(crate) name: &'static str,
     /// Why, in words.
     pub(crate) reason: String,
+    /// The most that it still receives of a connection once a pause is due, in bytes.
+    pub(crate) carry_max: u64,
 }
 
 /// What a shard is built from.
@@ -122,7 +124,7 @@ impl Threads {
         let (mut handles, mut outcome) = (Vec::new(), Ok(()));
         for (index, parts) in (first..).zip(parts) {
             let (shared, report) = (Arc::clone(shared), report.clone());
-            let body = move || match open_driver(&shared.settings) {
+            let body = move || match open_driver(&shared, index) {
                 Ok(opened) => {
                     report.send(Ok(())).ok();
                     run_shard(opened, &shared, parts);
@@ -184,16 +186,29 @@ enum AnyDriver {
     Epoll(Epoll),
 }
 
-/// Opens a driver of the kind that the settings name, for the calling thread.
-pub(crate) fn open_driver(settings: &Settings) -> Result<OpenDriver, DriverError> {
+/// Opens a driver for a shard, on the thread that calls, and notes which it is.
+pub(crate) fn open_driver(shared: &Shared, shard: usize) -> Result<OpenDriver, DriverError> {
+    let opened = open_kind(&shared.settings)?;
+    if let Some(seat) = shared.crew.get(shard) {
+        seat.driver.set(opened.choice.clone()).ok();
+    }
+    Ok(opened)
+}
+
+/// Opens a driver of the kind that the settings name.
+fn open_kind(settings: &Settings) -> Result<OpenDriver, DriverError> {
     let uring = |reason: &str| {
-        let driver = Uring::new(uring_options(settings)).map(AnyDriver::Uring);
-        driver.map(|driver| OpenDriver { driver, choice: choice("uring", reason) })
+        Uring::new(uring_options(settings)).map(|driver| {
+            let choice = choice("uring", reason, &driver);
+            OpenDriver { driver: AnyDriver::Uring(driver), choice }
+        })
     };
     let epoll = |reason: &str| {
         let driver = Epoll::new(EpollOptions { sockets_max: sockets_max(settings) });
-        let driver = driver.map(AnyDriver::Epoll).map_err(DriverError::Epoll);
-        driver.map(|driver| OpenDriver { driver, choice: choice("epoll", reason) })
+        driver.map_err(DriverError::Epoll).map(|driver| {
+            let choice = choice("epoll", reason, &driver);
+            OpenDriver { driver: AnyDriver::Epoll(driver), choice }
+        })
     };
     match settings.driver {
         DriverKind::Uring => uring("it was asked for").map_err(DriverError::Uring),
@@ -204,8 +219,8 @@ pub(crate) fn open_driver(settings: &Settings) -> Result<OpenDriver, DriverError
     }
 }
 
-fn choice(name: &'static str, reason: &str) -> DriverChoice {
-    DriverChoice { name, reason: reason.into() }
+fn choice(name: &'static str, reason: &str, driver: &impl Driver) -> DriverChoice {
+    DriverChoice { name, reason: reason.into(), carry_max: driver.carry_max() }
 }
 
 /// Runs a shard on this thread until it has drained, whatever happens to it.
@@ -217,9 +232,6 @@ pub(crate) fn run_shard(opened: OpenDriver, shared: &Arc<Shared>, parts: ShardPa
         reason = choice.reason,
         "a shard runs"
     );
-    if let Some(seat) = shared.crew.get(usize::from(parts.plan.index)) {
-        seat.driver.set(choice).ok();
-    }
     match driver {
         AnyDriver::Uring(driver) => run_on(driver, shared, parts),
         AnyDriver::Epoll(driver) => run_on(driver, shared, parts),

@@ -67,6 +67,10 @@ pub const DEPARTED_MAX: usize = 1_024;
 /// so some data is legitimate; a stranger gets no more than this.
 pub(crate) const GREETING_CARRY_MAX: usize = 64 << 10;
 
+/// What the kernel may hold beyond a socket's send buffer: it looks whether there is room before it
+/// begins a segment, and then fills that one, which has 64 KiB at most.
+pub const KERNEL_SEGMENT_MAX: u64 = 64 << 10;
+
 /// How long an idle Application lane may be before it is probed (D-16).
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 

@@ -22,6 +22,23 @@ pub struct ByteLimits {
     pub message_size_max: ByteCount,
 }
 
+impl ByteLimits {
+    /// What the largest message is charged.
+    pub const fn charge_max(&self) -> ByteCount {
+        largest_charge(self.message_size_max)
+    }
+
+    /// The most that the send queue of a peer accounts (D-02).
+    pub const fn send_worst_case(&self) -> ByteCount {
+        self.send.worst_case(self.charge_max())
+    }
+
+    /// The most that the receive queue of a peer accounts (D-02).
+    pub const fn receive_worst_case(&self) -> ByteCount {
+        self.receive.worst_case(self.charge_max())
+    }
+}
+
 /// There are as many peers as the host was built for (D-26).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PeersFull;

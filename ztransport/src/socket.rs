@@ -268,6 +268,19 @@ pub fn kernel_buffers(socket: &OwnedFd) -> io::Result<SocketBuffers> {
     })
 }
 
+/// What the kernel grants a connection for which these buffers are asked: read back from a socket
+/// that is set up like one.
+///
+/// # Errors
+///
+/// What socket(2), setsockopt(2) and getsockopt(2) say.
+pub fn granted(buffers: SocketBuffers) -> io::Result<SocketBuffers> {
+    let socket =
+        net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    prepare(&socket, buffers)?;
+    kernel_buffers(&socket)
+}
+
 /// The address that a socket is bound to, with the port that the kernel chose for port 0.
 ///
 /// # Errors
@@ -327,8 +340,8 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::{
-        AddressError, SocketAddress, SocketBuffers, Watch, keep_alive, kernel_buffers, listen,
-        local_address, open_for,
+        AddressError, SocketAddress, SocketBuffers, Watch, granted, keep_alive, kernel_buffers,
+        listen, local_address, open_for,
     };
     use rustix::net::sockopt;
     use std::io::ErrorKind;
@@ -406,6 +419,18 @@ mod tests {
         assert_eq!(granted.send, ByteCount::kib(64), "send");
         assert_eq!(granted.receive, ByteCount::kib(128), "receive");
         assert!(sockopt::tcp_nodelay(&socket).unwrap(), "no delay");
+    }
+
+    #[test]
+    fn what_will_be_granted_is_known_without_a_connection() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        // The third is less than the kernel grants at least, the last more than it grants at most.
+        for (send, receive) in [(256, 256), (16, 64), (0, 1), (1 << 20, 1 << 20)] {
+            let asked =
+                SocketBuffers { send: ByteCount::kib(send), receive: ByteCount::kib(receive) };
+            let socket = open_for(&address, asked).unwrap();
+            assert_eq!(granted(asked).unwrap(), kernel_buffers(&socket).unwrap(), "{asked:?}");
+        }
     }
 
     #[test]

@@ -52,8 +52,8 @@ fn b_026_bo_03_only_control_records_come_on_top_of_one_large_record() {
     for _ in 0..zcore::limits::CONTROL_KINDS {
         assert_eq!(queue.submit_control(charge_of(control)), Submission::Admitted);
     }
-    let worst = 5_000 + zcore::limits::CONTROL_ALLOWANCE.get();
-    assert_eq!(accounted(&queue), worst, "max(mark, largest record) and the control records");
+    let worst = limit(100).worst_case(ByteCount::new(5_000));
+    assert_eq!(accounted(&queue), worst.get(), "max(mark, largest record) and the control records");
     assert_eq!(queue.submit(charge_of(64)), Submission::MustWait);
 }
 
