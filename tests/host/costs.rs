@@ -19,7 +19,7 @@ fn system_calls(host: &Host) -> u64 {
 
 #[test]
 fn a_round_trip_between_shards_takes_two_system_calls_of_each() {
-    run(&[], async {
+    run(async {
         let on_shard = |host: zhost::HostBuilder| {
             host.driver(DriverKind::Uring).shards(1).dispatch(Dispatch::Shard)
         };

@@ -87,7 +87,8 @@ fn another_run_takes_the_pair_over_when_it_proves_that_it_lives() {
     let (completion, answer) = say(&server.host, &second);
     assert_eq!(answer.role, Role::Accept, "{answer:?}");
     old.expect_end();
-    RawPair { application, completion, heard }.expect_alive(1);
+    let mut next = RawPair { application, completion, heard };
+    next.expect_alive(1);
     server.expect_counts(0, 1);
     assert_eq!(peer(&server.host, "raw").pairs, 2, "one of each run");
 }
@@ -152,7 +153,8 @@ fn the_second_connection_names_pair_generation_and_run() {
     }
     let (completion, answer) = say(&server.host, &second);
     assert_eq!(answer.role, Role::Accept, "this one fits: {answer:?}");
-    RawPair { application, completion, heard }.expect_alive(1);
+    let mut pair = RawPair { application, completion, heard };
+    pair.expect_alive(1);
     server.expect_counts(3, 0);
 }
 
