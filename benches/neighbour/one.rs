@@ -2,31 +2,20 @@
 //!
 //! One handler at a time takes about a millisecond. The quiet origin offers 30 % of that; the loud one
 //! as much as it can. Both rates come from one interleaved run, and only their ratio means anything.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints, and may fail")]
 
-use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
-use zhost::{
-    ByteCount, Caller, ChannelServer, HighWaterMark, Host, HostBuilder, MeshPeer, RouteMesh,
-    RunningLimit,
-};
+use zhost::{Caller, ChannelServer, Host, MeshPeer, RouteMesh};
+
+use crate::{median, tight};
 
 const MESSAGES: u64 = 150;
 const PACE: Duration = Duration::from_micros(6_600);
-const PAIRS: usize = 15;
-
-const fn tight(host: HostBuilder) -> HostBuilder {
-    let mark = HighWaterMark::Limit(ByteCount::kib(16));
-    host.send_high_water_mark(mark)
-        .receive_high_water_mark(mark)
-        .max_queued_application_jobs(16)
-        .max_running_handlers(RunningLimit::Limit(NonZeroU32::MIN))
-}
+pub(crate) const PAIRS: usize = 15;
 
 fn origin(node: &str, receiver: &Host) -> (Host, Caller) {
     let address = receiver.listen_address("shop").unwrap().clone();
@@ -99,20 +88,9 @@ async fn measure(pairs: usize) -> Vec<(f64, f64)> {
     rates
 }
 
-fn main() {
-    let pairs = if std::env::args().any(|argument| argument == "--test") { 1 } else { PAIRS };
-    if let Err(missing) = can_start() {
-        println!("skipped: {missing}");
-        return;
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
-    let rates = runtime.block_on(measure(pairs));
-    let mut ratios: Vec<f64> = rates.iter().map(|(alone, beside)| beside / alone).collect();
-    ratios.sort_by(f64::total_cmp);
-    println!("median ratio {:.3}; the contract asks for 0.95", ratios[ratios.len() / 2]);
-}
-
-/// Whether a host can start on this machine.
-fn can_start() -> Result<(), zhost::StartError> {
-    Host::builder("probe").start().map(drop)
+pub(crate) async fn run(pairs: usize) {
+    println!("one origin at 30 % of the receiver's capacity, beside one that floods it");
+    let rates = measure(pairs).await;
+    let ratio = median(rates.iter().map(|(alone, beside)| beside / alone).collect());
+    println!("median ratio {ratio:.3}; the contract asks for 0.95\n");
 }
