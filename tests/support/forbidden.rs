@@ -34,6 +34,8 @@ pub fn assert_the_others_pass_over_epoll(this_test: &str) {
     let itself = std::env::current_exe().expect("the test's program has a path");
     let mut command = Command::new(itself);
     command.args(["--exact", "--skip", this_test]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // What needs a ring is skipped there and proved here, where it has one.
+    command.env_remove("CI").env_remove("ZLINK_SKIPPED_LOG");
     let run = move || {
         forbid_io_uring(Errno::PERM);
         command.output().expect("the program runs")
