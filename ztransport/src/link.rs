@@ -106,7 +106,7 @@ pub(crate) struct Link {
     pub(crate) receiving: Receiving,
     pub(crate) is_sending: bool,
     pub(crate) inbound: Inbound,
-    /// For a new peer on another shard, while the connection goes there.
+    /// Room for its peer on some shard, if that one is new: until it is added.
     pub(crate) reservation: Option<Reservation>,
     /// When bytes last came in.
     pub(crate) heard_at: Instant,

@@ -122,22 +122,27 @@ impl Peers {
         self.add_to(&mut table, shard, topology, node)
     }
 
-    /// The peer with a node id, added to `shard` if there is none.
+    /// The peer with a node id, added to `shard` if there is none; room that was kept for it becomes
+    /// its own.
     ///
     /// # Errors
     ///
     /// As [`Peers::add`].
     pub(crate) fn find_or_add(
         &self,
-        shard: u16,
+        (shard, room): (u16, Option<Reservation>),
         topology: u16,
         node: Label,
     ) -> Result<Arc<Peer>, PeersFull> {
         let mut table = self.lock();
-        match table.find(topology, &node) {
-            Some(peer) => Ok(peer),
-            None => self.add_to(&mut table, shard, topology, Some(node)),
+        if let Some(peer) = table.find(topology, &node) {
+            return Ok(peer);
         }
+        let peer = self.add_to(&mut table, shard, topology, Some(node))?;
+        if let Some(room) = room {
+            room.become_a_peer(&mut table);
+        }
+        Ok(peer)
     }
 
     /// Keeps room for one more peer on the shard that has the fewest.
@@ -146,7 +151,7 @@ impl Peers {
         let shard = table.least_loaded();
         table.add_load(shard);
         drop(table);
-        Reservation { peers: Arc::clone(self), shard }
+        Reservation { peers: Arc::clone(self), shard, is_kept: true }
     }
 
     fn add_to(
@@ -267,11 +272,13 @@ impl Peers {
     }
 }
 
-/// Room for a peer that is on its way to its shard: whoever comes after it sees it there.
+/// Room for a peer that is on its way to its shard. Whoever comes after it sees it there, once: before
+/// it arrives, as it does, and from then on.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     peers: Arc<Peers>,
     shard: u16,
+    is_kept: bool,
 }
 
 impl Reservation {
@@ -279,11 +286,19 @@ impl Reservation {
     pub(crate) const fn shard(&self) -> u16 {
         self.shard
     }
+
+    /// The peer that it was for counts from now on, in the same moment.
+    fn become_a_peer(mut self, table: &mut Table) {
+        self.is_kept = false;
+        table.take_load(self.shard);
+    }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.peers.lock().take_load(self.shard);
+        if self.is_kept {
+            self.peers.lock().take_load(self.shard);
+        }
     }
 }
 

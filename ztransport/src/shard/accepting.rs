@@ -60,7 +60,7 @@ impl<I: Ingress> Connections<I> {
         self.check_dial(topology, hello)?;
         match hello.lane {
             Lane::Application => {
-                let peer = self.host_peer(topology, hello)?;
+                let peer = self.host_peer(socket, topology, hello)?;
                 self.join(peer, socket, hello)
             }
             Lane::Completion => {
@@ -90,10 +90,16 @@ impl<I: Ingress> Connections<I> {
     }
 
     /// The place of the peer that dials, a new one if it has none.
-    fn host_peer(&mut self, topology: u16, hello: &Hello) -> Result<u32, Refusal> {
-        let (peers, own) = (&self.plan.peers, self.plan.index);
-        let peer =
-            peers.find_or_add(own, topology, hello.node).map_err(|_| Refusal::TooManyPeers)?;
+    fn host_peer(
+        &mut self,
+        socket: SocketId,
+        topology: u16,
+        hello: &Hello,
+    ) -> Result<u32, Refusal> {
+        let own = self.plan.index;
+        let room = self.link(socket).and_then(|link| link.reservation.take());
+        let peer = self.plan.peers.find_or_add((own, room), topology, hello.node);
+        let peer = peer.map_err(|_| Refusal::TooManyPeers)?;
         if peer.shard() != own {
             // Two connections of one new peer came at once, to two shards.
             return Err(Refusal::DuplicatePair);

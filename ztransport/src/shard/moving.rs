@@ -38,15 +38,15 @@ impl<I: Ingress> Connections<I> {
             }
             (None, Lane::Completion) => return false,
         };
-        if shard == self.plan.index {
-            return false;
-        }
+        let moves = shard != self.plan.index;
         if let Some(link) = self.link(socket) {
-            link.stage = Stage::Moving { topology, shard };
             link.reservation = reservation;
-            self.pause(socket);
+            if moves {
+                link.stage = Stage::Moving { topology, shard };
+                self.pause(socket);
+            }
         }
-        true
+        moves
     }
 
     /// Gives a connection away that has stopped receiving. It stays a stranger of the host.
@@ -59,8 +59,8 @@ impl<I: Ingress> Connections<I> {
         self.intend(Intent::HandOver { socket, place, received });
     }
 
-    /// Takes a connection from another shard, with what was read of it. Its peer is added, and its
-    /// reservation over, when this returns.
+    /// Takes a connection from another shard, with what was read of it. Its peer has the room that was
+    /// kept for it, or nobody has, when this returns.
     pub(super) fn taken_over(&mut self, place: Place, socket: SocketId, received: &[u8]) {
         let Place { topology, shard: _, reservation } = place;
         // It was counted when it was accepted, and is counted again.
