@@ -19,9 +19,8 @@ fn system_calls(host: &Host) -> u64 {
 
 #[test]
 fn a_round_trip_between_shards_takes_two_system_calls_of_each() {
-    let missing = ztransport::probe::probe().err().map(|unavailable| unavailable.to_string());
     let test = "a_round_trip_between_shards_takes_two_system_calls_of_each";
-    ztests::run_or_skip(test, missing, || run(count_round_trips()));
+    ztests::run_or_skip(test, ztests::io_uring_missing(), || run(count_round_trips()));
 }
 
 async fn count_round_trips() {

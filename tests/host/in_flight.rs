@@ -331,11 +331,9 @@ fn fill_with_small_and_large(driver: DriverKind, name: &str) {
 
 #[test]
 fn b_105_bo_003_no_more_is_in_flight_than_the_worst_case_says_on_uring() {
-    if let Err(unavailable) = ztransport::probe::probe() {
-        ztests::skip(&["B-105", "BO-03"], &unavailable.to_string());
-        return;
-    }
-    fill_with_small_and_large(DriverKind::Uring, "uring");
+    let test = "b_105_bo_003_no_more_is_in_flight_than_the_worst_case_says_on_uring";
+    let fill = || fill_with_small_and_large(DriverKind::Uring, "uring");
+    ztests::run_or_skip(test, ztests::io_uring_missing(), fill);
 }
 
 #[test]

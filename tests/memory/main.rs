@@ -70,9 +70,10 @@ fn raise_descriptor_limit() {
 
 #[test]
 fn an_idle_peer_on_uring_costs_at_most_8_kib() {
-    let missing = ztransport::probe::probe().err().map(|unavailable| unavailable.to_string());
     let test = "an_idle_peer_on_uring_costs_at_most_8_kib";
-    ztests::run_or_skip(test, missing, || measure(test, DriverKind::Uring, "uring"));
+    ztests::run_or_skip(test, ztests::io_uring_missing(), || {
+        measure(test, DriverKind::Uring, "uring");
+    });
 }
 
 #[test]

@@ -5,4 +5,4 @@ pub mod forbidden;
 pub mod proxy;
 mod skip;
 
-pub use skip::{run_or_skip, skip};
+pub use skip::{io_uring_missing, run_or_skip, skip};

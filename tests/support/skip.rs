@@ -43,6 +43,11 @@ pub fn run_or_skip(test: &str, missing: Option<String>, body: impl FnOnce()) {
     }
 }
 
+/// Why this machine has no `io_uring`; `None` where it has.
+pub fn io_uring_missing() -> Option<String> {
+    ztransport::probe::probe().err().map(|unavailable| unavailable.to_string())
+}
+
 fn skip_line(ids: &[&str], reason: &str) -> String {
     format!("{}: {}\n", ids.join(" "), reason.replace('\n', " "))
 }

@@ -13,6 +13,9 @@ use crate::world::{
 
 const SHARDS: u32 = 4;
 
+/// Of crowds that come at once: in some of them nobody meets another one on the way.
+const ROUNDS: u32 = 8;
+
 /// A client with a name of its own that is connected.
 fn connected(server: &Server, number: usize) -> Host {
     let address = server.host.listen_address(MESH).unwrap().clone();
@@ -55,8 +58,7 @@ fn accepted_peers_go_to_the_shard_that_has_the_fewest() {
 
 #[test]
 fn many_that_come_at_once_are_spread_as_well() {
-    // They cross on their ways in one round of four.
-    for _ in 0..8 {
+    for _ in 0..ROUNDS {
         let server = Server::start(|host| host.shards(SHARDS));
         come_at_once(&server);
     }

@@ -35,7 +35,7 @@ impl Loop for UringLoop {
     const NAME: &'static str = "uring";
 
     fn missing() -> Option<String> {
-        ztransport::probe::probe().err().map(|unavailable| unavailable.to_string())
+        ztests::io_uring_missing()
     }
 
     fn driver() -> Uring {

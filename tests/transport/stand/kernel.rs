@@ -43,7 +43,7 @@ impl Built for Uring {
     const NAME: &'static str = "uring";
 
     fn missing() -> Option<String> {
-        ztransport::probe::probe().err().map(|unavailable| unavailable.to_string())
+        ztests::io_uring_missing()
     }
 
     fn build(Size { sockets_max, buffers }: Size) -> Self {
