@@ -130,12 +130,14 @@ impl Peers {
     /// As [`Peers::add`].
     pub(crate) fn find_or_add(
         &self,
-        (shard, room): (u16, Option<Reservation>),
+        shard: u16,
+        room: Option<Reservation>,
         topology: u16,
         node: Label,
     ) -> Result<Arc<Peer>, PeersFull> {
         let mut table = self.lock();
         if let Some(peer) = table.find(topology, &node) {
+            // Its room is given back behind the lock: arguments outlive what this function holds.
             return Ok(peer);
         }
         let peer = self.add_to(&mut table, shard, topology, Some(node))?;

@@ -22,9 +22,24 @@ type Seat = (Pair, Stage);
 impl<I: Ingress> Connections<I> {
     /// A connection was accepted: wait for its hello, but not for ever, and not for too many.
     pub(super) fn accepted(&mut self, topology: u16, socket: SocketId) {
-        let link = Link::new(socket, Stage::Accepted { topology }, Lane::Application, self.now);
-        self.add_link(link);
-        if self.plan.lobby.enter() > HALF_PAIRS_MAX || !self.is_serving() {
+        let is_full = self.plan.lobby.enter() > HALF_PAIRS_MAX;
+        self.add_stranger(topology, socket);
+        if is_full {
+            self.close_link(socket, CloseReason::Refusing(Refusal::TooManyPeers.code()));
+        } else {
+            self.await_hello(socket);
+        }
+    }
+
+    /// A connection of somebody who is counted among the strangers, and has not been heard yet.
+    pub(super) fn add_stranger(&mut self, topology: u16, socket: SocketId) {
+        let stage = Stage::Accepted { topology };
+        self.add_link(Link::new(socket, stage, Lane::Application, self.now));
+    }
+
+    /// Whoever does not say in time who they are is closed.
+    pub(super) fn await_hello(&mut self, socket: SocketId) {
+        if !self.is_serving() {
             self.close_link(socket, CloseReason::Refusing(Refusal::TooManyPeers.code()));
             return;
         }
@@ -98,7 +113,7 @@ impl<I: Ingress> Connections<I> {
     ) -> Result<u32, Refusal> {
         let own = self.plan.index;
         let room = self.link(socket).and_then(|link| link.reservation.take());
-        let peer = self.plan.peers.find_or_add((own, room), topology, hello.node);
+        let peer = self.plan.peers.find_or_add(own, room, topology, hello.node);
         let peer = peer.map_err(|_| Refusal::TooManyPeers)?;
         if peer.shard() != own {
             // Two connections of one new peer came at once, to two shards.

@@ -22,8 +22,8 @@ pub(super) struct Place {
 }
 
 impl<I: Ingress> Connections<I> {
-    /// Begins to give a connection to the shard that has its peer, or is to have it. `false` if that
-    /// is this one; whatever is to be refused is refused here, too.
+    /// Finds the shard that has a connection's peer, keeping room for a new one, and begins to give the
+    /// connection to it. `false` if that is this one; whatever is to be refused is refused here, too.
     pub(super) fn moves_away(&mut self, socket: SocketId, topology: u16, hello: &Hello) -> bool {
         let has_come = self.link(socket).is_none_or(|link| link.reservation.is_some());
         if has_come || self.check_dial(topology, hello).is_err() {
@@ -39,12 +39,11 @@ impl<I: Ingress> Connections<I> {
             (None, Lane::Completion) => return false,
         };
         let moves = shard != self.plan.index;
-        if let Some(link) = self.link(socket) {
-            link.reservation = reservation;
-            if moves {
-                link.stage = Stage::Moving { topology, shard };
-                self.pause(socket);
-            }
+        let Some(link) = self.link(socket) else { return false };
+        link.reservation = reservation;
+        if moves {
+            link.stage = Stage::Moving { topology, shard };
+            self.pause(socket);
         }
         moves
     }
@@ -59,13 +58,13 @@ impl<I: Ingress> Connections<I> {
         self.intend(Intent::HandOver { socket, place, received });
     }
 
-    /// Takes a connection from another shard, with what was read of it. Its peer has the room that was
-    /// kept for it, or nobody has, when this returns.
+    /// Takes a connection from another shard, with what was read of it. It was counted as a stranger
+    /// when it was accepted, and still is. Its peer has the room that was kept for it, or nobody has,
+    /// when this returns.
     pub(super) fn taken_over(&mut self, place: Place, socket: SocketId, received: &[u8]) {
         let Place { topology, shard: _, reservation } = place;
-        // It was counted when it was accepted, and is counted again.
-        self.plan.lobby.leave();
-        self.accepted(topology, socket);
+        self.add_stranger(topology, socket);
+        self.await_hello(socket);
         let Some(link) = self.link(socket) else { return };
         if matches!(link.stage, Stage::Accepted { .. }) {
             link.reservation = reservation;
